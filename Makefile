@@ -1,0 +1,84 @@
+# Beadline's commands. `make` alone lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PYFLINK_VENV := .venv-pyflink
+PYFLINK_INSTALLED := $(PYFLINK_VENV)/.installed
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# The first Python from 3.11 up to 3.$(1) that can make a virtual environment.
+find_python = $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	if "$$p" -c 'import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, $(1)))' \
+	>/dev/null 2>&1; then echo "$$p"; break; fi; done)
+
+# Choose another one with `make clean test PYTHON=/path/to/python`.
+PYTHON ?= $(call find_python,13)
+# PyFlink 2.3 has no support for Python 3.13.
+PYFLINK_PYTHON ?= $(call find_python,12)
+
+# $(call make_venv,directory,python,newest minor version): what is there and works is kept.
+define make_venv
+	@if $(1)/bin/python -m pip --version >/dev/null 2>&1; then exit 0; fi; \
+	python="$(2)"; if [ -z "$$python" ]; then \
+		echo "No Python 3.11 to 3.$(3) with venv was found: install one (Debian, Ubuntu: apt-get install python3 python3-venv)" \
+			"or name it, as in: make test PYTHON=/path/to/python" >&2; exit 1; fi; \
+	echo "==> $(1): $$("$$python" --version)"; \
+	"$$python" -m venv --clear $(1)
+endef
+
+.PHONY: help
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-16s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: java $(INSTALLED) ## run the demonstration
+	@$(BIN)/python -m beadline.cli.demo
+
+.PHONY: test
+test: java $(INSTALLED) ## check style, types and imports, then run all tests
+	@echo "==> ruff check";   $(BIN)/ruff check .
+	@echo "==> ruff format";  $(BIN)/ruff format --check .
+	@echo "==> mypy";         $(BIN)/mypy
+	@echo "==> lint-imports"; $(BIN)/lint-imports
+	@echo "==> pytest";       $(BIN)/python -m pytest -q $(ARGS)
+
+.PHONY: format
+format: $(INSTALLED) ## let ruff format the code and repair what it can
+	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .
+
+.PHONY: bench
+bench: java $(INSTALLED) ## measure, and print the numbers
+	@$(BIN)/python bench/run.py $(ARGS)
+
+.PHONY: parity-expected
+parity-expected: java $(PYFLINK_INSTALLED) ## record what PyFlink answers, for the parity tests
+	@$(PYFLINK_VENV)/bin/python tests/parity/record.py $(ARGS)
+
+.PHONY: clean
+clean: ## remove the virtual environments, caches and build results
+	@rm -rf $(VENV) $(PYFLINK_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		spark-warehouse metastore_db derby.log
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+.PHONY: java
+java:
+	@.ci/require-java
+
+$(INSTALLED): pyproject.toml
+	$(call make_venv,$(VENV),$(PYTHON),13)
+	@echo "==> installing Beadline and its tools (PySpark alone is some 450 MB: the first time takes a few minutes)"
+	@$(BIN)/python -m pip install -q -e '.[dev]'
+	@touch $@
+
+$(PYFLINK_INSTALLED): Makefile
+	$(call make_venv,$(PYFLINK_VENV),$(PYFLINK_PYTHON),12)
+	@echo "==> installing PyFlink (some 500 MB: takes a few minutes)"
+	@$(PYFLINK_VENV)/bin/python -m pip install -q 'setuptools<81' wheel
+	@$(PYFLINK_VENV)/bin/python -m pip install -q apache-flink==2.3.0
+	@touch $@

@@ -1,0 +1,92 @@
+"""Every error that Beadline raises on purpose.
+
+::
+
+    BeadlineError
+    ├── ConfigurationError        an option or argument has a value that can't work
+    ├── GraphError                the program's dataflow is not valid
+    ├── UnsupportedFeatureError   PyFlink has it, Beadline does not
+    ├── TypeMismatchError         a value does not fit its declared type
+    ├── KeyEncodingError          a key has no canonical encoding
+    ├── SerializationError        a function or value can't be sent to the workers
+    ├── StateAccessError          state or timers used where there are none
+    ├── EnvironmentSetupError     Java or Spark is missing, too old, or of the wrong kind
+    ├── JobExecutionError         the job failed; carries the operator, the record and the cause
+    └── StepError                 a step can't be sealed and is run again
+        ├── ChannelError          chunks missing, doubled, out of order, or a digest that disagrees
+        └── VersionError          a state version is not the one that its handle names
+
+The message says what happened, with which values, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class BeadlineError(Exception):
+    """The root of everything Beadline raises on purpose."""
+
+
+class ConfigurationError(BeadlineError, ValueError):
+    """An option or argument has a value that can't work."""
+
+
+class GraphError(BeadlineError):
+    """The program's dataflow is not valid."""
+
+
+class UnsupportedFeatureError(BeadlineError, NotImplementedError):
+    """PyFlink has this feature and Beadline does not."""
+
+
+class TypeMismatchError(BeadlineError, TypeError):
+    """A value does not fit the type that was declared for it."""
+
+
+class KeyEncodingError(BeadlineError, TypeError):
+    """A key has no canonical encoding, so no key group can own it."""
+
+
+class SerializationError(BeadlineError):
+    """A function or a value can't be sent to the workers."""
+
+
+class StateAccessError(BeadlineError):
+    """State or timers were used where there are none."""
+
+
+class EnvironmentSetupError(BeadlineError):
+    """Java or Spark is missing, too old, or of the wrong kind."""
+
+
+class JobExecutionError(BeadlineError):
+    """The job failed.
+
+    :ivar operator: name of the operator that failed, if one did
+    :ivar record: ``repr`` of the record it was working on, if any
+    :ivar user_traceback: the traceback inside the worker
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operator: str | None = None,
+        record: str | None = None,
+        user_traceback: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.operator = operator
+        self.record = record
+        self.user_traceback = user_traceback
+
+
+class StepError(BeadlineError):
+    """A step can't be sealed; it is run again from the last sealed one."""
+
+
+class ChannelError(StepError):
+    """What came through a channel is not what was sent."""
+
+
+class VersionError(StepError):
+    """A state version is not the one that its handle names."""

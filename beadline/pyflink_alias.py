@@ -1,0 +1,106 @@
+"""Let ``import pyflink`` mean Beadline, for programs that are to run unmodified.
+
+After :func:`install`, ``pyflink.datastream.functions`` *is* the module ``beadline.datastream.functions``: the same
+object, so that classes are the same and pickles name ``beadline`` only. What PyFlink has and Beadline lacks is named
+by the error that its import raises.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from beadline.errors import ConfigurationError, UnsupportedFeatureError
+
+_ALIAS = "pyflink"
+_REAL = "beadline"
+
+# The parts of Beadline that have PyFlink's names; the others are Beadline's own business.
+_SHARED = frozenset({"common", "datastream", "metrics"})
+
+# Why something is missing, where there is more to say than that it is. The longest prefix counts.
+_REASONS = {
+    "table": "there is no Table API and no SQL; write the program with pyflink.datastream",
+    "fn_execution": "it holds the insides of Flink's Python workers, and here Spark's workers run the functions",
+    "java_gateway": "it reaches into Flink's JVM, and no Flink is running",
+    "util": "it reaches into Flink's JVM, and no Flink is running",
+    "shell": "there is no interactive shell; make a StreamExecutionEnvironment in any Python shell",
+    "testing": "it holds Flink's own test tools",
+    "datastream.connectors": "there is no such connector",
+    "datastream.formats": "there is no such format",
+}
+
+
+class UnsupportedModuleError(UnsupportedFeatureError, ModuleNotFoundError):
+    """An import from PyFlink that Beadline can't serve. It is an ``ImportError``, so a program may do without."""
+
+    def __init__(self, name: str) -> None:
+        ImportError.__init__(self, f"{name} is not supported by Beadline: {_reason(name)}.", name=name)
+
+
+def install() -> None:
+    """Make ``pyflink`` and everything below it mean Beadline, from now on and in this process.
+
+    :raises ConfigurationError: if the real PyFlink has been imported already; its classes would be mixed with ours
+    """
+    present = sys.modules.get(_ALIAS)
+    if present is not None and present is not sys.modules[_REAL]:
+        where = getattr(present, "__file__", None) or "an unknown place"
+        raise ConfigurationError(
+            f"pyflink was imported from {where} before Beadline could take its name: "
+            f"install the alias before the first import of pyflink."
+        )
+    if not is_installed():
+        # In front, because the ordinary finder would load our files a second time under the other name.
+        sys.meta_path.insert(0, _AliasFinder())
+
+
+def is_installed() -> bool:
+    """Whether ``pyflink`` means Beadline in this process."""
+    return any(isinstance(finder, _AliasFinder) for finder in sys.meta_path)
+
+
+class _AliasFinder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        root, _, below = fullname.partition(".")
+        top = below.partition(".")[0]
+        if root == _ALIAS:
+            if below and (top not in _SHARED or self._ask_the_others(f"{_REAL}.{below}", path) is None):
+                raise UnsupportedModuleError(fullname)
+            return ModuleSpec(fullname, _AliasLoader())
+        if root == _REAL and (top in _SHARED or top in _REASONS):
+            # `from pyflink import table` asks for `beadline.table`, because that is what the module calls itself.
+            # An error that carries this very name would be swallowed by the import system; the alias's is not.
+            spec = self._ask_the_others(fullname, path)
+            if spec is None:
+                raise UnsupportedModuleError(f"{_ALIAS}.{below}")
+            return spec
+        return None
+
+    def _ask_the_others(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+        for finder in sys.meta_path:
+            if finder is not self and (spec := finder.find_spec(fullname, path)) is not None:
+                return spec
+        return None
+
+
+class _AliasLoader(Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system takes what it finds in sys.modules afterwards, and leaves its attributes alone.
+        name = module.__name__
+        sys.modules[name] = importlib.import_module(_REAL + name.removeprefix(_ALIAS))
+
+
+def _reason(name: str) -> str:
+    below = name.partition(".")[2]
+    while below:
+        if below in _REASONS:
+            return _REASONS[below]
+        below = below.rpartition(".")[0]
+    return f"there is no {_REAL}{name.removeprefix(_ALIAS)}"
