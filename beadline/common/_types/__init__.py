@@ -1,0 +1,1 @@
+"""The classes behind :mod:`beadline.common.typeinfo`, one family a file."""

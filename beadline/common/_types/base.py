@@ -1,0 +1,93 @@
+"""What every type description can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from beadline.errors import ConfigurationError, UnsupportedFeatureError
+
+#: Checks a value and gives the one that the next function receives.
+Converter: TypeAlias = Callable[[Any], Any]
+#: Gives the text of a value.
+Formatter: TypeAlias = Callable[[Any], str]
+
+
+class TypeInformation:
+    """Describes the type of the records of a stream, of a field of them, or of a state.
+
+    Get one from :class:`~beadline.common.typeinfo.Types`. A declared type is a promise: every value is checked against
+    it where it leaves the function, and what the next function receives is the same Python type every time.
+    """
+
+    def get_java_type_info(self) -> Any:
+        """Not available: Beadline has no Java side that could describe the type."""
+        raise UnsupportedFeatureError(
+            f"{type(self).__name__}.get_java_type_info() needs Flink's JVM, which Beadline does not start. "
+            "Use the TypeInformation itself; every Beadline API takes it."
+        )
+
+    def need_conversion(self) -> bool:
+        """Whether :meth:`to_internal_type` changes the value."""
+        return False
+
+    def to_internal_type(self, obj: Any) -> Any:
+        """The value as plain numbers, strings and tuples, as PyFlink hands it to its JVM."""
+        return obj
+
+    def from_internal_type(self, obj: Any) -> Any:
+        """The opposite of :meth:`to_internal_type`."""
+        return obj
+
+    def converter(self) -> Converter | None:
+        """A fast function that checks a value and returns what the next function receives; ``None`` if all pass as is.
+
+        The function raises :class:`~beadline.errors.TypeMismatchError` for a value that does not fit.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say how its values are checked")
+
+    def formatter(self) -> Formatter:
+        """A function that gives the line ``print()`` shows for a converted value, without the prefix."""
+        return self.java_text()
+
+    def java_text(self) -> Formatter:
+        """A function that gives the text of a value inside another one, as Java's ``toString`` would."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how its values are shown")
+
+    def _identity(self) -> tuple[Any, ...]:
+        """What makes two descriptions of the same class equal."""
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TypeInformation):
+            return NotImplemented
+        return type(self) is type(other) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self._identity()))
+
+
+def nullable(text: Formatter) -> Formatter:
+    """``text``, with ``null`` for None."""
+
+    def format_nullable(value: Any) -> str:
+        return "null" if value is None else text(value)
+
+    return format_nullable
+
+
+def checked_type(owner: str, role: str, candidate: object) -> TypeInformation:
+    """``candidate``, if it is a type description; the usual slip is ``Types.INT`` without its parentheses."""
+    if isinstance(candidate, TypeInformation):
+        return candidate
+    hint = (
+        "call it: Types.STRING(), not Types.STRING" if callable(candidate) else "use Types, for example Types.STRING()"
+    )
+    raise ConfigurationError(f"{owner} takes a TypeInformation as {role}, got {candidate!r}; {hint}.")
+
+
+def checked_types(owner: str, candidates: Sequence[object]) -> list[TypeInformation]:
+    """The field types of a row or tuple, each checked."""
+    if isinstance(candidates, TypeInformation) or not isinstance(candidates, Sequence):
+        raise ConfigurationError(f"{owner} takes a list of field types, got {candidates!r}; write [{candidates!r}].")
+    return [checked_type(owner, f"type of field {index}", candidate) for index, candidate in enumerate(candidates)]

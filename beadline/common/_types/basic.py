@@ -1,0 +1,292 @@
+"""Numbers, strings and instants."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from beadline.common._types.base import Converter, Formatter, TypeInformation
+from beadline.common._types.javatext import (
+    boolean_text,
+    decimal_text,
+    double_text,
+    float_text,
+    instant_text,
+    to_float32,
+)
+from beadline.common._types.mismatch import mismatch
+from beadline.common.time import Instant
+from beadline.errors import ConfigurationError
+
+
+class BasicType(Enum):
+    """The basic types, each with the name that its description shows."""
+
+    STRING = "String"
+    BYTE = "Byte"
+    BOOLEAN = "Boolean"
+    SHORT = "Short"
+    INT = "Integer"
+    LONG = "Long"
+    FLOAT = "Float"
+    DOUBLE = "Double"
+    CHAR = "Char"
+    BIG_INT = "BigInteger"
+    BIG_DEC = "BigDecimal"
+    INSTANT = "Instant"
+
+
+class BasicTypeInfo(TypeInformation):
+    """One of the types of :class:`BasicType`."""
+
+    def __init__(self, basic_type: BasicType) -> None:
+        if not isinstance(basic_type, BasicType):
+            raise ConfigurationError(f"BasicTypeInfo takes a BasicType such as BasicType.INT, got {basic_type!r}.")
+        self._basic_type = basic_type
+
+    def converter(self) -> Converter | None:
+        return _CONVERTERS[self._basic_type](self)
+
+    def java_text(self) -> Formatter:
+        return _TEXTS[self._basic_type]
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self._basic_type,)
+
+    def __repr__(self) -> str:
+        return self._basic_type.value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return basic_type_info, (self._basic_type.name,)
+
+    @staticmethod
+    def STRING_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("STRING")
+
+    @staticmethod
+    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("BOOLEAN")
+
+    @staticmethod
+    def BYTE_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("BYTE")
+
+    @staticmethod
+    def SHORT_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("SHORT")
+
+    @staticmethod
+    def INT_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("INT")
+
+    @staticmethod
+    def LONG_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("LONG")
+
+    @staticmethod
+    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("FLOAT")
+
+    @staticmethod
+    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("DOUBLE")
+
+    @staticmethod
+    def CHAR_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("CHAR")
+
+    @staticmethod
+    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("BIG_INT")
+
+    @staticmethod
+    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("BIG_DEC")
+
+    @staticmethod
+    def INSTANT_TYPE_INFO() -> BasicTypeInfo:
+        return basic_type_info("INSTANT")
+
+
+class InstantTypeInfo(BasicTypeInfo):
+    """The type of :class:`~beadline.common.time.Instant`; None is a value of it."""
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, obj: Instant) -> int:
+        """Microseconds since 1970-01-01T00:00Z, of which PyFlink fills only the milliseconds."""
+        return obj.to_epoch_milli() * 1000
+
+    def from_internal_type(self, obj: int) -> Instant:
+        return Instant.of_epoch_milli(obj // 1000)
+
+
+def _string_converter(info: TypeInformation) -> Converter:
+    def convert(value: Any) -> str:
+        if type(value) is str:
+            return value
+        if isinstance(value, str):
+            return str.__str__(value)
+        raise mismatch(info, "a str", value)
+
+    return convert
+
+
+def _char_converter(info: TypeInformation) -> Converter:
+    def convert(value: Any) -> str:
+        if isinstance(value, str) and len(value) == 1:
+            return str.__str__(value)
+        raise mismatch(info, "a str of exactly one character", value)
+
+    return convert
+
+
+def _boolean_converter(info: TypeInformation) -> Converter:
+    def convert(value: Any) -> bool:
+        if value is True or value is False:
+            return value
+        if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+            return bool(value)
+        raise mismatch(info, "True or False", value)
+
+    return convert
+
+
+def _integer_converter(bits: int) -> Callable[[TypeInformation], Converter]:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    wanted = f"an int from {low} to {high}"
+
+    def make(info: TypeInformation) -> Converter:
+        def convert(value: Any) -> int:
+            if type(value) is int and low <= value <= high:
+                return value
+            number = _as_int(value)  # integers of other classes: numpy's, IntEnum
+            if number is None or not low <= number <= high:
+                raise mismatch(info, wanted, value)
+            return number
+
+        return convert
+
+    return make
+
+
+def _big_int_converter(info: TypeInformation) -> Converter:
+    def convert(value: Any) -> int:
+        if type(value) is int:
+            return value
+        number = _as_int(value)
+        if number is None:
+            raise mismatch(info, "an int", value)
+        return number
+
+    return convert
+
+
+def _double_converter(info: TypeInformation) -> Converter:
+    def convert(value: Any) -> float:
+        if type(value) is float:
+            return value
+        number = _as_float(value)
+        if number is None:
+            raise mismatch(info, "a float or an int within its range", value)
+        return number
+
+    return convert
+
+
+def _float_converter(info: TypeInformation) -> Converter:
+    def convert(value: Any) -> float:
+        number = value if type(value) is float else _as_float(value)
+        if number is None:
+            raise mismatch(info, "a float or an int, rounded to 32 bits", value)
+        return to_float32(number)
+
+    return convert
+
+
+def _decimal_converter(info: TypeInformation) -> Converter:
+    def convert(value: Any) -> Decimal:
+        if type(value) is Decimal and value.is_finite():
+            return value
+        # As PyFlink does, a plain number is taken by the digits it shows.
+        if type(value) is int or (type(value) is float and value - value == 0):
+            return Decimal(str(value))
+        if isinstance(value, Decimal) and value.is_finite():
+            return Decimal(value)
+        raise mismatch(info, "a finite decimal.Decimal, int or float", value)
+
+    return convert
+
+
+def _instant_converter(info: TypeInformation) -> Converter:
+    def convert(value: Any) -> Instant | None:
+        if value is None or isinstance(value, Instant):
+            return value
+        raise mismatch(info, "a beadline.common.Instant or None", value)
+
+    return convert
+
+
+def _as_int(value: Any) -> int | None:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    return None
+
+
+def _as_float(value: Any) -> float | None:
+    if isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    return None
+
+
+_CONVERTERS: dict[BasicType, Callable[[TypeInformation], Converter]] = {
+    BasicType.STRING: _string_converter,
+    BasicType.BYTE: _integer_converter(8),
+    BasicType.BOOLEAN: _boolean_converter,
+    BasicType.SHORT: _integer_converter(16),
+    BasicType.INT: _integer_converter(32),
+    BasicType.LONG: _integer_converter(64),
+    BasicType.FLOAT: _float_converter,
+    BasicType.DOUBLE: _double_converter,
+    BasicType.CHAR: _char_converter,
+    BasicType.BIG_INT: _big_int_converter,
+    BasicType.BIG_DEC: _decimal_converter,
+    BasicType.INSTANT: _instant_converter,
+}
+
+
+def _instant_or_null(value: Instant | None) -> str:
+    return "null" if value is None else instant_text(value)
+
+
+_TEXTS: dict[BasicType, Formatter] = {
+    BasicType.STRING: str,
+    BasicType.BYTE: str,
+    BasicType.BOOLEAN: boolean_text,
+    BasicType.SHORT: str,
+    BasicType.INT: str,
+    BasicType.LONG: str,
+    BasicType.FLOAT: float_text,
+    BasicType.DOUBLE: double_text,
+    BasicType.CHAR: str,
+    BasicType.BIG_INT: str,
+    BasicType.BIG_DEC: decimal_text,
+    BasicType.INSTANT: _instant_or_null,
+}
+
+_INSTANCES: dict[str, BasicTypeInfo] = {
+    basic_type.name: (InstantTypeInfo if basic_type is BasicType.INSTANT else BasicTypeInfo)(basic_type)
+    for basic_type in BasicType
+}
+
+
+def basic_type_info(name: str) -> BasicTypeInfo:
+    """The one description of the basic type with this name; pickles carry the name alone."""
+    return _INSTANCES[name]

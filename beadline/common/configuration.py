@@ -1,0 +1,226 @@
+"""Settings as pairs of a key and a value."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeVar
+
+from beadline.common import units
+from beadline.common._types.javatext import boolean_text, double_text
+from beadline.common.config_options import ConfigOption
+from beadline.common.deprecated_keys import known_keys
+from beadline.common.structured import format_list, format_map, parse_list, parse_map
+from beadline.errors import ConfigurationError
+
+__all__ = ["Configuration"]
+
+T = TypeVar("T")
+V = TypeVar("V")
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|NaN|Infinity)[dDfF]?", re.ASCII)
+
+
+class Configuration:
+    """Settings by key: ``Configuration().set_string("execution.checkpointing.dir", "file:///tmp/cp")``.
+
+    A value is kept as it was set and read as what the getter asks for, so ``"5"`` set as a string is 5 for
+    :meth:`get_integer`. A key that Flink has renamed finds the value under its other name too.
+    """
+
+    def __init__(self, other: Configuration | None = None) -> None:
+        self._values: dict[str, Any] = {} if other is None else dict(other._values)
+
+    @classmethod
+    def from_dict(cls, map: Mapping[str, str]) -> Configuration:
+        """A configuration with these settings."""
+        configuration = cls()
+        for key, value in map.items():
+            configuration._put(key, value)
+        return configuration
+
+    def get_string(self, key: str, default_value: T) -> str | T:
+        return self._read(key, default_value, _text)
+
+    def set_string(self, key: str, value: str) -> Configuration:
+        return self._put(key, value)
+
+    def get_integer(self, key: str, default_value: T) -> int | T:
+        return self._read(key, default_value, _integer)
+
+    def set_integer(self, key: str, value: int) -> Configuration:
+        return self._put(key, value)
+
+    def get_boolean(self, key: str, default_value: T) -> bool | T:
+        return self._read(key, default_value, _boolean)
+
+    def set_boolean(self, key: str, value: bool) -> Configuration:
+        return self._put(key, value)
+
+    def get_float(self, key: str, default_value: T) -> float | T:
+        return self._read(key, default_value, _float)
+
+    def set_float(self, key: str, value: float) -> Configuration:
+        return self._put(key, float(value))
+
+    def get_bytearray(self, key: str, default_value: T) -> bytearray | T:
+        return self._read(key, default_value, _bytearray)
+
+    def set_bytearray(self, key: str, value: bytearray) -> Configuration:
+        return self._put(key, bytes(value))
+
+    def get_duration_ms(self, key: str, default_value: T) -> int | T:
+        """Milliseconds of a value such as ``10 s``."""
+        return self._read(key, default_value, lambda value: units.parse_duration_ms(_text(value)))
+
+    def get_memory_bytes(self, key: str, default_value: T) -> int | T:
+        """Bytes of a value such as ``64mb``."""
+        return self._read(key, default_value, lambda value: units.parse_memory_bytes(_text(value)))
+
+    def get_list(self, key: str, default_value: T) -> list[str] | T:
+        """The elements of a value such as ``a;b`` or ``[a, b]``."""
+        return self._read(key, default_value, _list)
+
+    def get_map(self, key: str, default_value: T) -> dict[str, str] | T:
+        """The entries of a value such as ``k:v,l:w`` or ``{k: v}``."""
+        return self._read(key, default_value, _map)
+
+    def set_map(self, key: str, value: Mapping[str, str]) -> Configuration:
+        return self._put(key, dict(value))
+
+    def get(self, option: ConfigOption[T]) -> T | None:
+        """The value of an option, or its default."""
+        parse: Callable[[Any], Any] = _BY_TYPE[option.value_type]
+        value = self._read(option.key, None, parse)
+        if value is None:
+            return option.default
+        if option.value_type is int and not -(1 << option.bits - 1) <= value < 1 << option.bits - 1:
+            raise ConfigurationError(f"The option {option.key} takes an int of {option.bits} bits, got {value}.")
+        found: T = value
+        return found
+
+    def set(self, option: ConfigOption[T], value: T) -> Configuration:
+        """Set the value of an option."""
+        return self._put(option.key, value)
+
+    @staticmethod
+    def parse_list_value(value: str) -> list[Any]:
+        """The elements of ``[a, b]`` or ``a;b``."""
+        return parse_list(value) if value else []
+
+    def key_set(self) -> AbstractSet[str]:
+        """The keys that were set, by the names they were set with."""
+        return set(self._values)
+
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Put all settings, as they were set, into ``target_dict``."""
+        target_dict.update(self._values)
+
+    def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
+        """Take over all settings of ``other``, with ``prefix`` put before their keys."""
+        for key, value in other._values.items():
+            self._put(f"{prefix or ''}{key}", value)
+        return self
+
+    def contains_key(self, key: str) -> bool:
+        return any(name in self._values for name in known_keys(key))
+
+    def to_dict(self) -> dict[str, str]:
+        """All settings as text."""
+        return {key: _text(value) for key, value in self._values.items()}
+
+    def remove_config(self, key: str) -> bool:
+        """Forget the setting; says whether there was one."""
+        removed = [self._values.pop(name, None) is not None for name in known_keys(key)]
+        return any(removed)
+
+    def _put(self, key: str, value: Any) -> Configuration:
+        if not isinstance(key, str):
+            raise ConfigurationError(f"A key must be a str, got {key!r} of type {type(key).__name__}.")
+        if value is None:
+            raise ConfigurationError(f"The option {key} can't be set to None; use remove_config to unset it.")
+        # The name used last counts: a renamed key must not hide behind what its other name was set to before.
+        for name in known_keys(key):
+            if name != key:
+                self._values.pop(name, None)
+        self._values[key] = value
+        return self
+
+    def _read(self, key: str, default: T, parse: Callable[[Any], V]) -> V | T:
+        for name in known_keys(key) if key not in self._values else (key,):
+            if name in self._values:
+                value = self._values[name]
+                try:
+                    return parse(value)
+                except ValueError as error:
+                    raise ConfigurationError(f"The option {name} has the value {_text(value)!r}: {error}") from None
+        return default
+
+    def __deepcopy__(self, memodict: dict[int, Any] | None = None) -> Configuration:
+        return Configuration(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.to_dict().items()))
+
+    def __str__(self) -> str:
+        return f"{{{', '.join(f'{key}={value}' for key, value in self.to_dict().items())}}}"
+
+    def __repr__(self) -> str:
+        return f"Configuration({self})"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return boolean_text(value)
+    if isinstance(value, float):
+        return double_text(value)
+    if isinstance(value, bytes):
+        return f"!!binary |-\n  {base64.b64encode(value).decode()}"
+    if isinstance(value, dict):
+        return format_map(value)
+    if isinstance(value, list):
+        return format_list(value)
+    return str(value)
+
+
+def _integer(value: Any) -> int:
+    text = _text(value)
+    if not _INTEGER.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError("a whole number of 64 bits is needed.")
+    return int(text)
+
+
+def _boolean(value: Any) -> bool:
+    text = _text(value).lower()
+    if text not in ("true", "false"):
+        raise ValueError("true or false is needed.")
+    return text == "true"
+
+
+def _float(value: Any) -> float:
+    text = _text(value).strip()
+    if not _FLOAT.fullmatch(text):
+        raise ValueError("a number is needed.")
+    return float(text.rstrip("dDfF") if not text.endswith("Infinity") else text)
+
+
+def _bytearray(value: Any) -> bytearray:
+    if not isinstance(value, bytes):
+        raise ValueError("a value set by set_bytearray is needed.")
+    return bytearray(value)
+
+
+def _list(value: Any) -> list[str]:
+    return [str(item) for item in (value if isinstance(value, list) else parse_list(_text(value)))]
+
+
+def _map(value: Any) -> dict[str, str]:
+    return dict(value) if isinstance(value, dict) else parse_map(_text(value))
+
+
+_BY_TYPE: dict[type, Callable[[Any], Any]] = {bool: _boolean, int: _integer, float: _float, str: _text}

@@ -1,0 +1,77 @@
+"""The handle of a job that was started with ``execute_async``."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from beadline.common.completable_future import CompletableFuture
+from beadline.common.job_execution_result import JobExecutionResult
+from beadline.common.job_id import JobID
+from beadline.common.job_status import JobStatus
+
+__all__ = ["JobClient", "JobControl"]
+
+
+class JobControl(Protocol):
+    """What runs the job, and answers for it. Every answer but the id may take time."""
+
+    def get_job_id(self) -> JobID: ...
+
+    def get_job_status(self) -> Future[JobStatus]: ...
+
+    def cancel(self) -> Future[None]: ...
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None
+    ) -> Future[str]: ...
+
+    def trigger_savepoint(self, savepoint_directory: str | None) -> Future[str]: ...
+
+    def get_accumulators(self) -> Future[dict[str, Any]]: ...
+
+    def get_job_execution_result(self) -> Future[JobExecutionResult]: ...
+
+
+class JobClient:
+    """Asks about one job, stops it, and takes savepoints of it."""
+
+    def __init__(self, control: JobControl) -> None:
+        self._control = control
+
+    def get_job_id(self) -> JobID:
+        return self._control.get_job_id()
+
+    def get_job_status(self) -> CompletableFuture:
+        """The job's :class:`~beadline.common.job_status.JobStatus`."""
+        return CompletableFuture(self._control.get_job_status())
+
+    def cancel(self) -> CompletableFuture:
+        """End the job without a savepoint."""
+        return CompletableFuture(self._control.cancel())
+
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+    ) -> CompletableFuture:
+        """End the job with a savepoint, and give its path.
+
+        :param advance_to_end_of_event_time: fire all event-time timers first. Don't, if the job is to go on from the
+            savepoint.
+        :param savepoint_directory: where to write it; the configured directory if not given
+        """
+        return CompletableFuture(self._control.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory))
+
+    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+        """Take a savepoint while the job goes on, and give its path."""
+        return CompletableFuture(self._control.trigger_savepoint(savepoint_directory))
+
+    def get_accumulators(self) -> CompletableFuture:
+        """The accumulators by name, also while the job runs."""
+        return CompletableFuture(self._control.get_accumulators())
+
+    def get_job_execution_result(self) -> CompletableFuture:
+        """The :class:`~beadline.common.job_execution_result.JobExecutionResult`, once the job has ended."""
+        return CompletableFuture(self._control.get_job_execution_result())
+
+    def __repr__(self) -> str:
+        return f"JobClient({self.get_job_id()})"
