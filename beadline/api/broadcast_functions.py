@@ -1,0 +1,107 @@
+"""Functions over a stream that is connected to a broadcast one, for example events and the rules for them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from beadline.api.function import Function
+from beadline.api.state import BroadcastState, ReadOnlyBroadcastState
+from beadline.api.state_descriptors import MapStateDescriptor
+from beadline.api.time_domain import TimeDomain
+from beadline.api.timer_service import TimerService
+
+__all__ = ["BaseBroadcastProcessFunction", "BroadcastProcessFunction", "KeyedBroadcastProcessFunction"]
+
+IN1 = TypeVar("IN1")
+IN2 = TypeVar("IN2")
+OUT = TypeVar("OUT")
+KEY = TypeVar("KEY")
+
+
+class BaseBroadcastProcessFunction(Function):
+    """What the keyed and the other broadcast function have in common."""
+
+    class BaseContext(ABC):
+        """Passed with every element, whatever its side."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """The event time of the element, or of the timer that fires; ``None`` if the stream has no timestamps."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """The wall-clock time of this step, in milliseconds."""
+
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """The event time up to which everything has been seen."""
+
+    class Context(BaseContext):
+        """Passed with a broadcast element: the broadcast state can be changed."""
+
+        @abstractmethod
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+            """The broadcast state of that name, one of those that ``broadcast(...)`` was called with."""
+
+    class ReadOnlyContext(BaseContext):
+        """Passed with an element of the other side: the broadcast state can only be read."""
+
+        @abstractmethod
+        def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
+            """The broadcast state of that name, one of those that ``broadcast(...)`` was called with."""
+
+
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
+    """Processes a stream that is not keyed beside a broadcast one."""
+
+    class Context(BaseBroadcastProcessFunction.Context):
+        """Passed to :meth:`process_broadcast_element`."""
+
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
+        """Passed to :meth:`process_element`."""
+
+    @abstractmethod
+    def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
+        """Yields what comes of an element of the stream."""
+
+    @abstractmethod
+    def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Iterable[OUT] | None:
+        """Yields what comes of a broadcast element; every subtask is given it."""
+
+
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
+    """Processes a keyed stream beside a broadcast one; the keyed side has keyed state and timers."""
+
+    class Context(BaseBroadcastProcessFunction.Context):
+        """Passed to :meth:`process_broadcast_element`. No key is current, so there is no keyed state."""
+
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
+        """Passed to :meth:`process_element`."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Both clocks, and timers of the current key."""
+
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """The key that state and timers belong to during this call."""
+
+    class OnTimerContext(ReadOnlyContext):
+        """Passed to :meth:`on_timer`."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """The clock that the timer followed."""
+
+    @abstractmethod
+    def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
+        """Yields what comes of an element of the keyed stream."""
+
+    @abstractmethod
+    def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[OUT] | None:
+        """Yields what comes of a broadcast element; every subtask is given it."""
+
+    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
+        """Yields what comes of a timer that fires; by default nothing."""

@@ -1,0 +1,22 @@
+"""Lengths of time, which programs give as ``Time`` or ``Duration``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beadline.common.time import Duration, Time
+from beadline.errors import TypeMismatchError
+
+__all__ = ["as_milliseconds"]
+
+
+def as_milliseconds(value: Any, what: str) -> int:
+    """The milliseconds of a ``Time`` or ``Duration``; ``what`` names the value in the error if it is neither."""
+    if isinstance(value, Time):
+        return value.to_milliseconds()
+    if isinstance(value, Duration):
+        return value.to_millis()
+    hint = f"Time.milliseconds({value})" if isinstance(value, int) else "Time.seconds(10)"
+    raise TypeMismatchError(
+        f"The {what} must be a Time or a Duration, not {type(value).__name__}: {value!r}. Write for example {hint}."
+    )

@@ -1,0 +1,82 @@
+"""What a function learns of the subtask it runs in, and where it gets its state from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from beadline.api.metrics import MetricGroup
+    from beadline.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+    from beadline.api.state_descriptors import (
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        ValueStateDescriptor,
+    )
+
+__all__ = ["KeyedStateStore", "RuntimeContext"]
+
+
+class KeyedStateStore(ABC):
+    """Hands out state by descriptor. The handle shows the entry of whatever key is current when it is used.
+
+    Only functions behind a ``key_by`` have keyed state.
+    """
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """One value per key."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list per key."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A map per key."""
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """One value per key that added elements are folded into."""
+
+    @abstractmethod
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """One accumulator per key."""
+
+
+class RuntimeContext(KeyedStateStore):
+    """Given to ``open``: the place of this subtask in the job, its state, parameters and metrics."""
+
+    @abstractmethod
+    def get_task_name(self) -> str:
+        """The name of the operator, for example ``"count"``."""
+
+    @abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int:
+        """The parallelism of the operator."""
+
+    @abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """The number of key groups, beyond which the operator can't be scaled."""
+
+    @abstractmethod
+    def get_index_of_this_subtask(self) -> int:
+        """The number of this subtask, from 0 to parallelism - 1."""
+
+    @abstractmethod
+    def get_attempt_number(self) -> int:
+        """How often the job has been restarted: 0 in the first run."""
+
+    @abstractmethod
+    def get_task_name_with_subtasks(self) -> str:
+        """The name with its place, counted from 1: ``"count (3/6)"``."""
+
+    @abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """The global job parameter ``key``, or ``default_value`` if it is not set."""
+
+    @abstractmethod
+    def get_metrics_group(self) -> MetricGroup:
+        """Where the function registers counters, gauges, meters and distributions."""

@@ -1,0 +1,312 @@
+"""The triggers that come with Beadline."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeVar
+
+from beadline.api.durations import as_milliseconds
+from beadline.api.state_descriptors import ReducingStateDescriptor
+from beadline.api.windows.checks import check_positive
+from beadline.api.windows.trigger import Trigger, TriggerResult
+from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from beadline.common.time import Duration, Time
+from beadline.common.typeinfo import Types
+from beadline.errors import TypeMismatchError
+
+__all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountTrigger",
+    "EventTimeTrigger",
+    "NeverTrigger",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+]
+
+T = TypeVar("T")
+
+
+class EventTimeTrigger(Trigger[T, TimeWindow]):
+    """Fires when the watermark passes the end of the window, and again for each late element that is still allowed."""
+
+    @staticmethod
+    def create() -> EventTimeTrigger[Any]:
+        """The trigger."""
+        return EventTimeTrigger()
+
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        # If the watermark is already past the merged window, on_element fires it.
+        if window.max_timestamp() > ctx.get_current_watermark():
+            ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+    def __repr__(self) -> str:
+        return "EventTimeTrigger()"
+
+
+class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
+    """Fires when the wall clock passes the end of the window."""
+
+    @staticmethod
+    def create() -> ProcessingTimeTrigger[Any]:
+        """The trigger."""
+        return ProcessingTimeTrigger()
+
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        if window.max_timestamp() > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(window.max_timestamp())
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+    def __repr__(self) -> str:
+        return "ProcessingTimeTrigger()"
+
+
+class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
+    """Fires at every multiple of an interval that the watermark passes, and at the end of the window."""
+
+    def __init__(self, interval: int) -> None:
+        self.interval = check_positive(interval, "interval", "ContinuousEventTimeTrigger", "ms")
+        self._fire_time = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    @staticmethod
+    def of(interval: Time | Duration) -> ContinuousEventTimeTrigger[Any]:
+        """Fires every ``interval`` of event time."""
+        return ContinuousEventTimeTrigger(as_milliseconds(interval, "interval"))
+
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        if ctx.get_partitioned_state(self._fire_time).get() is None:
+            self._set_next(timestamp - timestamp % self.interval, window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if time == window.max_timestamp():
+            return TriggerResult.FIRE
+        fire_time = ctx.get_partitioned_state(self._fire_time)
+        if fire_time.get() != time:
+            return TriggerResult.CONTINUE
+        fire_time.clear()
+        self._set_next(time, window, ctx)
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._fire_time)
+        fire_time = ctx.get_partitioned_state(self._fire_time).get()
+        if fire_time is not None:
+            ctx.register_event_time_timer(fire_time)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(window.max_timestamp())
+        fire_time = ctx.get_partitioned_state(self._fire_time)
+        if fire_time.get() is not None:
+            ctx.delete_event_time_timer(fire_time.get())
+            fire_time.clear()
+
+    def _set_next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        next_time = min(time + self.interval, window.max_timestamp())
+        ctx.get_partitioned_state(self._fire_time).add(next_time)
+        ctx.register_event_time_timer(next_time)
+
+    def __repr__(self) -> str:
+        return f"ContinuousEventTimeTrigger({self.interval})"
+
+
+class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
+    """Fires at every multiple of an interval that the wall clock passes."""
+
+    def __init__(self, interval: int) -> None:
+        self.interval = check_positive(interval, "interval", "ContinuousProcessingTimeTrigger", "ms")
+        self._fire_time = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    @staticmethod
+    def of(interval: Time | Duration) -> ContinuousProcessingTimeTrigger[Any]:
+        """Fires every ``interval`` of wall-clock time."""
+        return ContinuousProcessingTimeTrigger(as_milliseconds(interval, "interval"))
+
+    def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if ctx.get_partitioned_state(self._fire_time).get() is None:
+            now = ctx.get_current_processing_time()
+            self._set_next(now - now % self.interval, window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        fire_time = ctx.get_partitioned_state(self._fire_time)
+        if fire_time.get() != time:
+            return TriggerResult.CONTINUE
+        fire_time.clear()
+        # A timer behind the window's end would be due at once, again and again.
+        if time < window.max_timestamp():
+            self._set_next(time, window, ctx)
+        return TriggerResult.FIRE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._fire_time)
+        fire_time = ctx.get_partitioned_state(self._fire_time).get()
+        if fire_time is not None:
+            ctx.register_processing_time_timer(fire_time)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        fire_time = ctx.get_partitioned_state(self._fire_time)
+        if fire_time.get() is not None:
+            ctx.delete_processing_time_timer(fire_time.get())
+            fire_time.clear()
+
+    def _set_next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        next_time = min(time + self.interval, window.max_timestamp())
+        ctx.get_partitioned_state(self._fire_time).add(next_time)
+        ctx.register_processing_time_timer(next_time)
+
+    def __repr__(self) -> str:
+        return f"ContinuousProcessingTimeTrigger({self.interval})"
+
+
+class CountTrigger(Trigger[T, CountWindow]):
+    """Fires whenever the window has got ``window_size`` more elements."""
+
+    def __init__(self, window_size: int) -> None:
+        self._window_size = check_positive(window_size, "window_size", "CountTrigger")
+        self._count = ReducingStateDescriptor("count", operator.add, Types.LONG())
+
+    @staticmethod
+    def of(window_size: int) -> CountTrigger[Any]:
+        """Fires at every ``window_size``-th element."""
+        return CountTrigger(window_size)
+
+    def on_element(self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        count = ctx.get_partitioned_state(self._count)
+        count.add(1)
+        if count.get() < self._window_size:
+            return TriggerResult.CONTINUE
+        count.clear()
+        return TriggerResult.FIRE
+
+    def on_processing_time(self, time: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: CountWindow, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._count)
+
+    def clear(self, window: CountWindow, ctx: Trigger.TriggerContext) -> None:
+        ctx.get_partitioned_state(self._count).clear()
+
+    def __repr__(self) -> str:
+        return f"CountTrigger({self._window_size})"
+
+
+class PurgingTrigger(Trigger[T, Window]):
+    """Fires when the trigger it holds does, and empties the window each time."""
+
+    def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
+        if not isinstance(nested_trigger, Trigger):
+            raise TypeMismatchError(
+                f"PurgingTrigger.of takes a Trigger, not {type(nested_trigger).__name__}: {nested_trigger!r}. "
+                f"Write for example PurgingTrigger.of(CountTrigger.of(10))."
+            )
+        self.nested_trigger = nested_trigger
+
+    @staticmethod
+    def of(nested_trigger: Trigger[T, Any]) -> PurgingTrigger[T]:
+        """Makes ``nested_trigger`` empty the window whenever it fires."""
+        return PurgingTrigger(nested_trigger)
+
+    def on_element(self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+
+    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+
+    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        return self.nested_trigger.can_merge()
+
+    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
+        self.nested_trigger.on_merge(window, ctx)
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        self.nested_trigger.clear(window, ctx)
+
+    def __repr__(self) -> str:
+        return f"PurgingTrigger({self.nested_trigger!r})"
+
+
+class NeverTrigger(Trigger[T, GlobalWindow]):
+    """Never fires: the default of :class:`GlobalWindows`, which is of use only with a trigger of your choice."""
+
+    def on_element(
+        self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: GlobalWindow, ctx: Trigger.OnMergeContext) -> None:
+        pass
+
+    def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return "NeverTrigger()"
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result

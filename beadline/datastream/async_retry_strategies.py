@@ -1,0 +1,17 @@
+"""When an asynchronous call is tried again, where PyFlink has it."""
+
+from beadline.api.async_retry import (
+    NO_RETRY_STRATEGY,
+    ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy,
+    NoRetryStrategy,
+    RetryPredicate,
+)
+
+__all__ = [
+    "NO_RETRY_STRATEGY",
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]

@@ -1,0 +1,74 @@
+"""The functions that a program implements, where PyFlink has them."""
+
+from beadline.api.async_functions import (
+    AsyncFunction,
+    AsyncFunctionDescriptor,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+)
+from beadline.api.broadcast_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from beadline.api.function import (
+    AggregateFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ReduceFunction,
+    SinkFunction,
+    SourceFunction,
+)
+from beadline.api.process import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from beadline.api.runtime_context import KeyedStateStore, RuntimeContext
+from beadline.api.timer_service import TimerService
+from beadline.api.window_functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
+
+__all__ = [
+    "AggregateFunction",
+    "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncFunctionDescriptor",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStateStore",
+    "MapFunction",
+    "Partitioner",
+    "ProcessAllWindowFunction",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "SinkFunction",
+    "SourceFunction",
+    "TimerService",
+    "WindowFunction",
+]

@@ -1,0 +1,302 @@
+"""Where the working state lives between checkpoints."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NoReturn
+
+from beadline.common.configuration import Configuration
+from beadline.datastream import _checkpoint_options as options
+from beadline.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
+from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
+
+__all__ = [
+    "CustomStateBackend",
+    "EmbeddedRocksDBStateBackend",
+    "FsStateBackend",
+    "HashMapStateBackend",
+    "MemoryStateBackend",
+    "PredefinedOptions",
+    "RocksDBStateBackend",
+    "StateBackend",
+]
+
+_DEFAULT_TRANSFER_THREADS = 4
+
+
+class PredefinedOptions(Enum):
+    """Sets of RocksDB settings for a kind of hardware."""
+
+    DEFAULT = 0
+    """RocksDB's own, without syncing to disk: a checkpoint is what survives, not the working copy."""
+
+    SPINNING_DISK_OPTIMIZED = 1
+    """For hard disks: levelled compaction with dynamic levels, four background jobs."""
+
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    """For hard disks and much memory: larger blocks, write buffers and block cache, bloom filters."""
+
+    FLASH_SSD_OPTIMIZED = 3
+    """For SSDs: four background jobs, no limit of open files."""
+
+
+class StateBackend:
+    """Base of the places that working state can live in. It holds settings only; nothing is opened."""
+
+    def apply_to(self, configuration: Configuration) -> None:
+        """Writes these settings into ``configuration``, under Flink's keys."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it is configured.")
+
+    @staticmethod
+    def from_configuration(configuration: Configuration) -> StateBackend:
+        """The backend that ``configuration`` asks for: the heap if it says nothing of it."""
+        kind = (options.read_text(configuration, options.BACKEND) or "hashmap").strip().lower()
+        if kind in ("hashmap", "jobmanager", "filesystem"):
+            return HashMapStateBackend()
+        if kind == "rocksdb":
+            return EmbeddedRocksDBStateBackend._read(configuration)
+        raise ConfigurationError(f"{options.BACKEND}: {kind!r} is not known. Use 'hashmap' or 'rocksdb'.")
+
+
+class HashMapStateBackend(StateBackend):
+    """Keeps working state as objects in the memory of the Python workers: fast, and limited by that memory."""
+
+    def apply_to(self, configuration: Configuration) -> None:
+        options.write(configuration, options.BACKEND, "hashmap")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """Keeps working state in RocksDB on the workers' local disks: for state larger than memory.
+
+    :param enable_incremental_checkpointing: whether a checkpoint holds only what changed since the last;
+        ``None`` for what the configuration says
+    """
+
+    def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
+        if enable_incremental_checkpointing not in (None, True, False):
+            raise TypeMismatchError(
+                f"enable_incremental_checkpointing must be True, False or None, "
+                f"not {enable_incremental_checkpointing!r}."
+            )
+        self._incremental = enable_incremental_checkpointing
+        self._storage_paths: list[str] = []
+        self._predefined_options: PredefinedOptions | None = None
+        self._transfer_threads: int | None = None
+
+    def set_db_storage_paths(self, *paths: str) -> None:
+        """The local directories for RocksDB's files, instead of Spark's; none goes back to Spark's.
+
+        They need not survive the machine: what must survive is in the checkpoints.
+        """
+        for path in paths:
+            if not isinstance(path, str) or not path.strip():
+                raise ConfigurationError(f"A RocksDB directory must be a str that is not empty, not {path!r}.")
+            if "://" in path and not path.startswith("file://"):
+                raise ConfigurationError(f"RocksDB needs local directories; {path!r} is not on a local disk.")
+        self._storage_paths = list(paths)
+
+    def get_db_storage_paths(self) -> list[str]:
+        """The local directories for RocksDB's files; empty if Spark's are used."""
+        return list(self._storage_paths)
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        """Whether a checkpoint holds only what changed since the last."""
+        return bool(self._incremental)
+
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        """A set of RocksDB settings for a kind of hardware."""
+        self._predefined_options = _member(options)
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        """The set of RocksDB settings that was chosen."""
+        return self._predefined_options or PredefinedOptions.DEFAULT
+
+    def set_options(self, options_factory_class_name: str) -> NoReturn:
+        """Not available: the factory would be a Java class."""
+        raise UnsupportedFeatureError(
+            f"set_options({options_factory_class_name!r}) names a Java class, and RocksDB runs without Java here. "
+            f"Use set_predefined_options, or the configuration keys state.backend.rocksdb.*."
+        )
+
+    def get_options(self) -> str | None:
+        """Always ``None``: there is no options factory."""
+        return None
+
+    def get_number_of_transfer_threads(self) -> int:
+        """How many threads carry files to and from the checkpoint storage."""
+        return self._transfer_threads or _DEFAULT_TRANSFER_THREADS
+
+    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+        """How many threads carry files to and from the checkpoint storage, at least 1."""
+        self._transfer_threads = options.at_least(1, number_of_transfering_threads, "number_of_transfering_threads")
+
+    def apply_to(self, configuration: Configuration) -> None:
+        options.write(configuration, options.BACKEND, "rocksdb")
+        if self._incremental is not None:
+            options.write(configuration, options.INCREMENTAL, self._incremental)
+        if self._storage_paths:
+            options.write(configuration, options.ROCKSDB_DIRECTORIES, ",".join(self._storage_paths))
+        if self._predefined_options is not None:
+            options.write(configuration, options.ROCKSDB_PREDEFINED_OPTIONS, self._predefined_options.name)
+        if self._transfer_threads is not None:
+            options.write(configuration, options.ROCKSDB_TRANSFER_THREADS, self._transfer_threads)
+
+    @staticmethod
+    def _read(configuration: Configuration) -> EmbeddedRocksDBStateBackend:
+        backend = EmbeddedRocksDBStateBackend(options.read_bool(configuration, options.INCREMENTAL, False))
+        paths = options.read_text(configuration, options.ROCKSDB_DIRECTORIES) or ""
+        backend.set_db_storage_paths(*(path.strip() for path in paths.split(",") if path.strip()))
+        backend.set_predefined_options(
+            options.read_member(configuration, options.ROCKSDB_PREDEFINED_OPTIONS, PredefinedOptions.DEFAULT)
+        )
+        backend.set_number_of_transfer_threads(
+            options.read_int(configuration, options.ROCKSDB_TRANSFER_THREADS, _DEFAULT_TRANSFER_THREADS, minimum=1)
+        )
+        return backend
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(incremental={self._incremental}, "
+            f"predefined_options={self.get_predefined_options().name})"
+        )
+
+
+class MemoryStateBackend(HashMapStateBackend):
+    """Flink 1.x's name for the heap with checkpoints in the driver's memory."""
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        savepoint_path: str | None = None,
+        max_state_size: int | None = None,
+        using_asynchronous_snapshots: bool = True,
+    ) -> None:
+        _check_asynchronous("MemoryStateBackend", using_asynchronous_snapshots)
+        self._storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
+        self._savepoint_path = savepoint_path
+
+    def get_checkpoint_storage(self) -> CheckpointStorage:
+        """Where its checkpoints go."""
+        return self._storage
+
+    def get_max_state_size(self) -> int:
+        """Bytes that one piece of state may have."""
+        return self._storage.get_max_state_size()
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Always True: snapshots are written beside the processing."""
+        return True
+
+    def apply_to(self, configuration: Configuration) -> None:
+        super().apply_to(configuration)
+        self._storage.apply_to(configuration)
+        if self._savepoint_path is not None:
+            options.write(configuration, options.SAVEPOINT_DIRECTORY, self._savepoint_path)
+
+
+class FsStateBackend(HashMapStateBackend):
+    """Flink 1.x's name for the heap with checkpoints in a file system."""
+
+    def __init__(
+        self,
+        checkpoint_directory_uri: str | None = None,
+        default_savepoint_directory_uri: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int | None = None,
+        using_asynchronous_snapshots: bool = True,
+    ) -> None:
+        _check_asynchronous("FsStateBackend", using_asynchronous_snapshots)
+        self._storage = FileSystemCheckpointStorage(
+            checkpoint_directory_uri, file_state_size_threshold, -1 if write_buffer_size is None else write_buffer_size
+        )
+        self._savepoint_path = default_savepoint_directory_uri
+
+    def get_checkpoint_storage(self) -> CheckpointStorage:
+        """Where its checkpoints go."""
+        return self._storage
+
+    def get_checkpoint_path(self) -> str:
+        """The directory that all checkpoints of all jobs go below."""
+        return self._storage.get_checkpoint_path()
+
+    def get_min_file_size_threshold(self) -> int:
+        """Bytes up to which state goes into the metadata rather than a file of its own."""
+        return self._storage.get_min_file_size_threshold()
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that are buffered when writing."""
+        return self._storage.get_write_buffer_size()
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Always True: snapshots are written beside the processing."""
+        return True
+
+    def apply_to(self, configuration: Configuration) -> None:
+        super().apply_to(configuration)
+        self._storage.apply_to(configuration)
+        if self._savepoint_path is not None:
+            options.write(configuration, options.SAVEPOINT_DIRECTORY, self._savepoint_path)
+
+
+class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
+    """Flink 1.x's name for RocksDB with checkpoints in a file system.
+
+    :param checkpoint_data_uri: where checkpoints go
+    :param enable_incremental_checkpointing: whether a checkpoint holds only what changed since the last
+    :param checkpoint_stream_backend: instead of a URI, a :class:`FsStateBackend` or :class:`MemoryStateBackend`
+        that says where checkpoints go
+    """
+
+    def __init__(
+        self,
+        checkpoint_data_uri: str | None = None,
+        enable_incremental_checkpointing: bool | None = None,
+        checkpoint_stream_backend: FsStateBackend | MemoryStateBackend | None = None,
+    ) -> None:
+        super().__init__(enable_incremental_checkpointing)
+        if checkpoint_stream_backend is None:
+            checkpoint_stream_backend = FsStateBackend(checkpoint_data_uri)
+        if not isinstance(checkpoint_stream_backend, (FsStateBackend, MemoryStateBackend)):
+            raise TypeMismatchError(
+                f"checkpoint_stream_backend must be an FsStateBackend or a MemoryStateBackend, "
+                f"not {checkpoint_stream_backend!r}."
+            )
+        self._checkpoint_backend = checkpoint_stream_backend
+
+    def get_checkpoint_backend(self) -> StateBackend:
+        """The backend that says where checkpoints go."""
+        return self._checkpoint_backend
+
+    def apply_to(self, configuration: Configuration) -> None:
+        # The heap backend writes its own name too, so ours has to come last.
+        self._checkpoint_backend.apply_to(configuration)
+        super().apply_to(configuration)
+
+
+class CustomStateBackend(StateBackend):
+    """PyFlink's wrapper of a Java backend. There is none here to wrap: making one raises."""
+
+    def __init__(self, j_custom_state_backend: Any) -> NoReturn:
+        raise UnsupportedFeatureError(
+            f"CustomStateBackend({j_custom_state_backend!r}) wraps a Java object and can't run here. "
+            f"Use HashMapStateBackend or EmbeddedRocksDBStateBackend."
+        )
+
+
+def _member(value: object) -> PredefinedOptions:
+    return options.member_of(PredefinedOptions, value, "predefined options")
+
+
+def _check_asynchronous(owner: str, asynchronous: bool) -> None:
+    if not asynchronous:
+        raise UnsupportedFeatureError(
+            f"{owner}(using_asynchronous_snapshots=False): snapshots are always written beside the processing here. "
+            f"Leave the argument out; results are the same."
+        )
