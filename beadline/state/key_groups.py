@@ -1,0 +1,185 @@
+"""Which subtask owns a key.
+
+A key is hashed over a canonical, type-tagged encoding: equal keys encode equally in every process and every Python
+version. A pickle would not do (equal tuples may pickle differently), nor would ``hash()`` (salted per process).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import struct
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import xxhash
+
+from beadline.common import Row
+from beadline.errors import ConfigurationError, KeyEncodingError
+
+UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+_LOWER_BOUND_DEFAULT = 128
+
+_hash64 = xxhash.xxh3_64_intdigest
+
+
+def encode_key(key: Any) -> bytes:
+    """The canonical encoding of a key; raises :class:`KeyEncodingError` for types that have none."""
+    if type(key) is str:
+        return b"s" + key.encode("utf-8", "surrogatepass")
+    return _encode_slow(key)
+
+
+def _encode_slow(key: Any) -> bytes:
+    if key is None:
+        return b"n"
+    if isinstance(key, int):  # bool and IntEnum equal their int, so they encode alike
+        return b"i" + str(int(key)).encode()
+    if isinstance(key, str):
+        return b"s" + str.__str__(key).encode("utf-8", "surrogatepass")
+    if isinstance(key, bytes):
+        return b"b" + key
+    if isinstance(key, float):
+        return b"i" + str(int(key)).encode() if key.is_integer() else b"f" + struct.pack(">d", key)
+    if isinstance(key, tuple):
+        return b"t" + b"".join(_framed(encode_key(item)) for item in key)
+    if isinstance(key, Row):
+        return _encode_row(key)
+    if isinstance(key, Decimal):
+        return _encode_decimal(key)
+    if isinstance(key, Enum):
+        return b"e" + f"{type(key).__qualname__}.{key.name}".encode()
+    if isinstance(key, dt.datetime):
+        if key.tzinfo is None:
+            return b"D" + key.isoformat().encode()
+        return b"Z" + key.astimezone(dt.timezone.utc).isoformat().encode()
+    if isinstance(key, dt.date | dt.time):
+        return type(key).__name__.encode() + key.isoformat().encode()
+    if isinstance(key, dt.timedelta):
+        return b"T" + f"{key.days},{key.seconds},{key.microseconds}".encode()
+    if isinstance(key, uuid.UUID):
+        return b"u" + key.bytes
+    if dataclasses.is_dataclass(key) and not isinstance(key, type):
+        fields = (getattr(key, f.name) for f in dataclasses.fields(key))
+        return b"c" + _framed(type(key).__qualname__.encode()) + b"".join(_framed(encode_key(v)) for v in fields)
+    raise KeyEncodingError(
+        f"a key of type {type(key).__name__} has no canonical encoding: {_shorten(key)}. "
+        "Use a str, bytes, int, float, bool, None, Decimal, date, time, UUID, enum, or a tuple, Row or dataclass of these."
+    )
+
+
+def _encode_row(key: Row) -> bytes:
+    names = getattr(key, "_fields", None)
+    kind = key.get_row_kind().name.encode()
+    if not names:
+        return b"r" + _framed(kind) + b"".join(_framed(encode_key(item)) for item in key)
+    # Rows are equal by name, whatever the order of their fields.
+    pairs = sorted(zip(names, key, strict=True), key=lambda pair: pair[0])
+    return b"R" + _framed(kind) + b"".join(_framed(encode_key(part)) for pair in pairs for part in pair)
+
+
+def _encode_decimal(key: Decimal) -> bytes:
+    if not key.is_finite():
+        return b"d" + str(key).encode()
+    if key == key.to_integral_value():
+        return b"i" + str(int(key)).encode()
+    as_float = float(key)
+    if Decimal(as_float) == key:  # Decimal('0.5') == 0.5 in Python, so both are one key
+        return b"f" + struct.pack(">d", as_float)
+    return b"d" + str(key.normalize()).encode()
+
+
+def _framed(encoded: bytes) -> bytes:
+    return len(encoded).to_bytes(4, "big") + encoded
+
+
+def _shorten(value: Any, limit: int = 200) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+def key_group_of(key: Any, max_parallelism: int) -> int:
+    return _hash64(encode_key(key)) % max_parallelism
+
+
+def hash_encoded(encoded: bytes) -> int:
+    return _hash64(encoded)
+
+
+def subtask_of_key_group(key_group: int, parallelism: int, max_parallelism: int) -> int:
+    return key_group * parallelism // max_parallelism
+
+
+def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
+    """The key groups that a subtask owns."""
+    start = -(-subtask * max_parallelism // parallelism)
+    end = -(-(subtask + 1) * max_parallelism // parallelism)
+    return range(start, end)
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Flink's default: one and a half times the parallelism, rounded up to a power of two, at least 128."""
+    wanted = parallelism + parallelism // 2
+    power = 1 << max(wanted - 1, 0).bit_length()
+    return min(max(power, _LOWER_BOUND_DEFAULT), UPPER_BOUND_MAX_PARALLELISM)
+
+
+def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> None:
+    if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        raise ConfigurationError(
+            f"operator '{operator}': max parallelism is {max_parallelism}, "
+            f"it must lie between 1 and {UPPER_BOUND_MAX_PARALLELISM}"
+        )
+    if parallelism > max_parallelism:
+        raise ConfigurationError(
+            f"operator '{operator}': parallelism {parallelism} is higher than its max parallelism {max_parallelism}. "
+            "Lower the parallelism or raise set_max_parallelism()."
+        )
+
+
+class BoxedKey:
+    """Stands in for a key that has a canonical encoding but can't be hashed (a plain dataclass)."""
+
+    __slots__ = ("encoded", "key")
+
+    def __init__(self, key: Any, encoded: bytes) -> None:
+        self.key = key
+        self.encoded = encoded
+
+    def __hash__(self) -> int:
+        return hash(self.encoded)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BoxedKey) and self.encoded == other.encoded
+
+    def __reduce__(self) -> tuple[type[BoxedKey], tuple[Any, bytes]]:
+        return BoxedKey, (self.key, self.encoded)
+
+
+class KeyRouter:
+    """Finds the subtask of a key, remembering keys it has seen: records repeat keys far more than they bring new ones."""
+
+    _REMEMBER = 1 << 18
+
+    def __init__(self, parallelism: int, max_parallelism: int) -> None:
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+        self._seen: dict[Any, int] = {}
+        self.lookup: Callable[[Any], int | None] = self._seen.get
+
+    def route(self, key: Any) -> tuple[Any, int]:
+        """The key as state will index it, and its subtask. Call it for keys that :attr:`lookup` does not know."""
+        encoded = encode_key(key)
+        group = _hash64(encoded) % self._max_parallelism
+        subtask = group * self._parallelism // self._max_parallelism
+        try:
+            hash(key)
+        except TypeError:
+            return BoxedKey(key, encoded), subtask
+        if len(self._seen) >= self._REMEMBER:
+            self._seen.clear()
+        self._seen[key] = subtask
+        return key, subtask

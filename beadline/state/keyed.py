@@ -1,0 +1,223 @@
+"""The state handles that user code holds, over the tables of one step.
+
+A handle is made once, when the function opens, and re-pointed at the tables of every step. It reads the current slot from a
+:class:`Scope`, which the operator sets before each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from beadline.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
+from beadline.api.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from beadline.common.typeinfo import TypeInformation
+from beadline.errors import TypeMismatchError
+from beadline.state.codec import Frozen
+from beadline.state.tables import MISSING, ListTable, MapTable, Table, ValueTable
+
+Converter = Callable[[Any], Any]
+
+
+class Scope:
+    """Where state is read and written: the slot of the key (and window) in hand, and the step's processing time."""
+
+    __slots__ = ("now", "slot")
+
+    def __init__(self) -> None:
+        self.slot: Any = MISSING
+        self.now = 0
+
+
+def checked_converter(name: str, type_info: TypeInformation) -> Converter | None:
+    """A type's converter whose errors name the state."""
+    convert = type_info.converter()
+    if convert is None:
+        return None
+
+    def checked(value: Any) -> Any:
+        try:
+            return convert(value)
+        except TypeMismatchError as error:
+            raise TypeMismatchError(f"state '{name}': {error}") from None
+
+    return checked
+
+
+class StateHandle:
+    """What all handles share."""
+
+    kind: str
+    _table: Any
+
+    def __init__(self, descriptor: StateDescriptor, scope: Scope) -> None:
+        self._descriptor = descriptor
+        self._scope = scope
+
+    def point_at(self, table: Table) -> None:
+        """Use the tables of the step that begins."""
+        self._table = table
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} '{self._descriptor.name}'>"
+
+
+class KeyedValueState(StateHandle, ValueState[Any]):
+    kind = "value"
+
+    def __init__(self, descriptor: ValueStateDescriptor, scope: Scope) -> None:
+        super().__init__(descriptor, scope)
+        self._convert = checked_converter(descriptor.name, descriptor.type_info)
+
+    def point_at(self, table: Table) -> None:
+        assert isinstance(table, ValueTable)
+        self._table = table
+        # Bound here, since value() and update() run once a record.
+        self._writes = table.writes
+        self._written = table.writes.get
+        self._stored = table.base.get
+
+    def value(self) -> Any:
+        slot = self._scope.slot
+        value = self._written(slot, MISSING)
+        if value is not MISSING:
+            return value
+        value = self._stored(slot)
+        return self._table.first_touch(slot, value) if value.__class__ is Frozen else value
+
+    def update(self, value: Any) -> None:
+        if self._convert is not None and value is not None:
+            value = self._convert(value)
+        self._writes[self._scope.slot] = value
+
+    def clear(self) -> None:
+        self._writes[self._scope.slot] = None
+
+
+class KeyedListState(StateHandle, ListState[Any]):
+    kind = "list"
+    _table: ListTable
+
+    def __init__(self, descriptor: ListStateDescriptor, scope: Scope) -> None:
+        super().__init__(descriptor, scope)
+        self._convert = checked_converter(descriptor.name, descriptor.elem_type_info)
+
+    def get(self) -> Iterable[Any]:
+        return self._table.get(self._scope.slot) or []
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            raise TypeMismatchError(f"list state '{self._descriptor.name}' can't hold None")
+        self._table.append(self._scope.slot, value if self._convert is None else self._convert(value))
+
+    def add_all(self, values: list[Any]) -> None:
+        for value in values:
+            self.add(value)
+
+    def update(self, values: list[Any]) -> None:
+        items = list(values) if self._convert is None else [self._convert(value) for value in values]
+        self._table.replace(self._scope.slot, items)
+
+    def clear(self) -> None:
+        self._table.replace(self._scope.slot, [])
+
+
+class KeyedMapState(StateHandle, MapState[Any, Any]):
+    kind = "map"
+    _table: MapTable
+
+    def __init__(self, descriptor: MapStateDescriptor, scope: Scope) -> None:
+        super().__init__(descriptor, scope)
+        self._convert_key = checked_converter(descriptor.name, descriptor.key_type_info)
+        self._convert = checked_converter(descriptor.name, descriptor.value_type_info)
+
+    def get(self, key: Any) -> Any:
+        value = self._table.get(self._scope.slot, key)
+        return None if value is MISSING else value
+
+    def put(self, key: Any, value: Any) -> None:
+        if self._convert_key is not None:
+            key = self._convert_key(key)
+        if self._convert is not None and value is not None:
+            value = self._convert(value)
+        self._table.put(self._scope.slot, key, value)
+
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        for key, value in dict_value.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        self._table.remove(self._scope.slot, key)
+
+    def contains(self, key: Any) -> bool:
+        return self._table.get(self._scope.slot, key) is not MISSING
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        # A list, so that user code may change the map while it goes through it.
+        return iter(list(self._table.items(self._scope.slot)))
+
+    def keys(self) -> Iterator[Any]:
+        return iter([key for key, _ in self._table.items(self._scope.slot)])
+
+    def values(self) -> Iterator[Any]:
+        return iter([value for _, value in self._table.items(self._scope.slot)])
+
+    def is_empty(self) -> bool:
+        return next(self._table.items(self._scope.slot), None) is None
+
+    def clear(self) -> None:
+        self._table.clear(self._scope.slot)
+
+
+class KeyedReducingState(StateHandle, ReducingState[Any]):
+    kind = "value"
+    _table: ValueTable
+
+    def __init__(self, descriptor: ReducingStateDescriptor, scope: Scope) -> None:
+        super().__init__(descriptor, scope)
+        self._reduce = descriptor.get_reduce_function().reduce
+        self._convert = checked_converter(descriptor.name, descriptor.type_info)
+
+    def get(self) -> Any:
+        return self._table.get(self._scope.slot)
+
+    def add(self, value: Any) -> None:
+        slot = self._scope.slot
+        current = self._table.get(slot)
+        reduced = value if current is None else self._reduce(current, value)
+        self._table.put(slot, reduced if self._convert is None else self._convert(reduced))
+
+    def clear(self) -> None:
+        self._table.put(self._scope.slot, None)
+
+
+class KeyedAggregatingState(StateHandle, AggregatingState[Any, Any]):
+    kind = "value"
+    _table: ValueTable
+
+    def __init__(self, descriptor: AggregatingStateDescriptor, scope: Scope) -> None:
+        super().__init__(descriptor, scope)
+        self._aggregate = descriptor.get_agg_function()
+        self._convert = checked_converter(descriptor.name, descriptor.type_info)
+
+    def get(self) -> Any:
+        accumulator = self._table.get(self._scope.slot)
+        return None if accumulator is None else self._aggregate.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        slot = self._scope.slot
+        accumulator = self._table.get(slot)
+        if accumulator is None:
+            accumulator = self._aggregate.create_accumulator()
+        accumulator = self._aggregate.add(value, accumulator)
+        self._table.put(slot, accumulator if self._convert is None else self._convert(accumulator))
+
+    def clear(self) -> None:
+        self._table.put(self._scope.slot, None)

@@ -1,0 +1,132 @@
+"""Runs: the one durable form of keyed state, whatever the backend.
+
+A run holds changes sorted by key group and key, in blocks with checksums and an index by key group, so that a restore at another
+parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a base is a run without a parent.
+
+Layout: ``magic | block … | index (JSON) | length of the index (8 bytes) | magic``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import xxhash
+
+from beadline.errors import VersionError
+from beadline.state.codec import dumps, loads
+from beadline.state.key_groups import BoxedKey, encode_key, hash_encoded
+from beadline.state.tables import TABLE_KINDS, Changes
+
+_MAGIC = b"BEADRUN1"
+_BLOCK_ENTRIES = 8192
+
+
+@dataclass(frozen=True)
+class TableChanges:
+    """The changes of one table in one run."""
+
+    kind: str
+    namespaced: bool
+    changes: Changes
+
+
+RunContent = dict[str, TableChanges]
+
+
+def encode_run(content: Mapping[str, TableChanges], max_parallelism: int) -> bytes:
+    """The bytes of a run; empty if nothing changed."""
+    blocks: list[bytes] = []
+    index: list[list[Any]] = []
+    offset = len(_MAGIC)
+    for name in sorted(content):
+        table = content[name]
+        rows = _sorted_rows(table, max_parallelism)
+        for start in range(0, len(rows), _BLOCK_ENTRIES):
+            part = rows[start : start + _BLOCK_ENTRIES]
+            block = dumps(([r[0] for r in part], [r[2] for r in part], [table.changes[r[2]] for r in part]))
+            index.append(
+                [name, table.kind, table.namespaced, part[0][0], part[-1][0], offset, len(block)]
+                + [len(part), xxhash.xxh3_64_hexdigest(block)]
+            )
+            blocks.append(block)
+            offset += len(block)
+    if not blocks:
+        return b""
+    footer = json.dumps({"max_parallelism": max_parallelism, "blocks": index}).encode()
+    return b"".join((_MAGIC, *blocks, footer, len(footer).to_bytes(8, "big"), _MAGIC))
+
+
+def _sorted_rows(table: TableChanges, max_parallelism: int) -> list[tuple[int, bytes, Any]]:
+    rows = []
+    for slot in table.changes:
+        key = slot[0] if table.namespaced else slot
+        encoded = key.encoded if key.__class__ is BoxedKey else encode_key(key)
+        rows.append((hash_encoded(encoded) % max_parallelism, encoded, slot))
+    rows.sort(key=_row_order)
+    return rows
+
+
+def _row_order(row: tuple[int, bytes, Any]) -> tuple[int, bytes]:
+    return row[0], row[1]
+
+
+def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run") -> RunContent:
+    """The changes of a run, restricted to a range of key groups. ``where`` names the run in errors."""
+    if len(data) < 2 * len(_MAGIC) + 8 or data[: len(_MAGIC)] != _MAGIC or data[-len(_MAGIC) :] != _MAGIC:
+        raise VersionError(f"{where} is not a state run or is cut short ({len(data)} bytes)")
+    footer_end = len(data) - len(_MAGIC) - 8
+    footer_start = footer_end - int.from_bytes(data[footer_end : footer_end + 8], "big")
+    footer = json.loads(data[footer_start:footer_end])
+    content: RunContent = {}
+    view = memoryview(data)
+    for name, kind, namespaced, first, last, offset, length, _count, checksum in footer["blocks"]:
+        if key_groups is not None and (last < key_groups.start or first >= key_groups.stop):
+            continue
+        block = view[offset : offset + length]
+        if xxhash.xxh3_64_hexdigest(block) != checksum:
+            raise VersionError(f"{where}: checksum of table '{name}', key groups {first} to {last}, is wrong")
+        groups, slots, payloads = loads(block)
+        table = content.get(name)
+        if table is None:
+            table = content[name] = TableChanges(kind, namespaced, {})
+        if key_groups is None or (first >= key_groups.start and last < key_groups.stop):
+            table.changes.update(zip(slots, payloads, strict=True))
+        else:
+            for group, slot, payload in zip(groups, slots, payloads, strict=True):
+                if group in key_groups:
+                    table.changes[slot] = payload
+    return content
+
+
+def merge_contents(contents: Iterable[RunContent]) -> RunContent:
+    """One content that equals several applied in order."""
+    merged: RunContent = {}
+    for content in contents:
+        for name, newer in content.items():
+            older = merged.get(name)
+            if older is None:
+                merged[name] = TableChanges(newer.kind, newer.namespaced, dict(newer.changes))
+                continue
+            merge = TABLE_KINDS[newer.kind].merge
+            changes = older.changes
+            for slot, change in newer.changes.items():
+                changes[slot] = merge(changes[slot], change) if slot in changes else change
+    return merged
+
+
+def without_tombstones(content: RunContent) -> RunContent:
+    """A content that lies at the bottom of a handle: removals have nothing left to remove."""
+    kept: RunContent = {}
+    for name, table in content.items():
+        settle = TABLE_KINDS[table.kind].settle
+        changes = {slot: settle(change) for slot, change in table.changes.items()}
+        changes = {slot: change for slot, change in changes.items() if change is not None}
+        kept[name] = TableChanges(table.kind, table.namespaced, changes)
+    return kept
+
+
+def count_entries(content: Mapping[str, TableChanges]) -> int:
+    return sum(len(table.changes) for table in content.values())

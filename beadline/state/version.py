@@ -1,0 +1,81 @@
+"""Names of state versions, and the handles that say how to reach one.
+
+A version id is a hash of its parent's id and of the delta that leads from there: nothing is ever overwritten, a task that Spark
+runs twice makes the same version or another one, never a mixture. A handle is the chain of runs behind a version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import xxhash
+
+
+def root_version(job: str, uid: str, key_groups: range) -> str:
+    """Where the state of a subtask begins."""
+    return xxhash.xxh3_128_hexdigest(f"{job}|{uid}|{key_groups.start}|{key_groups.stop}".encode())
+
+
+def next_version(parent: str, delta: bytes) -> str:
+    """The version that a delta makes of its parent; without a delta it stays the same version."""
+    if not delta:
+        return parent
+    digest = xxhash.xxh3_128(parent.encode())
+    digest.update(delta)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class RunRef:
+    """Where one run of a handle is: carried along (``inline``) or a part of a file.
+
+    :ivar version: the version that this run leads to
+    :ivar entries: how many changes it holds
+    """
+
+    version: str
+    entries: int
+    size: int
+    inline: bytes | None = None
+    path: str | None = None
+    offset: int = 0
+
+    def __repr__(self) -> str:
+        place = "inline" if self.inline is not None else f"{self.path}@{self.offset}"
+        return f"<run {self.version[:8]} {self.entries} entries {self.size} bytes {place}>"
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A version of a subtask's state: its root and the runs that lead from there."""
+
+    root: str
+    runs: tuple[RunRef, ...] = field(default=())
+
+    @property
+    def version(self) -> str:
+        return self.runs[-1].version if self.runs else self.root
+
+    @property
+    def size(self) -> int:
+        return sum(run.size for run in self.runs)
+
+    def after(self, version: str) -> tuple[RunRef, ...] | None:
+        """The runs that lead from a version to this handle's, or None if the version is not in its chain."""
+        if version == self.root:
+            return self.runs
+        for position, run in enumerate(self.runs):
+            if run.version == version:
+                return self.runs[position + 1 :]
+        return None
+
+    def plus(self, run: RunRef) -> Handle:
+        return Handle(self.root, (*self.runs, run))
+
+    def replacing(self, first: str, last: str, merged: RunRef) -> Handle | None:
+        """With the runs from ``first`` to ``last`` replaced by one that equals them; None if they are not all here."""
+        versions = [run.version for run in self.runs]
+        if first not in versions or last not in versions:
+            return None
+        start, end = versions.index(first), versions.index(last)
+        return Handle(self.root, (*self.runs[:start], merged, *self.runs[end + 1 :]))
