@@ -1,0 +1,1 @@
+"""Sources and sinks as the engine sees them. ``source`` and ``sink`` are the contracts; the other modules fulfil them."""

@@ -1,0 +1,126 @@
+"""The user's surface: the names of ``pyflink.datastream``."""
+
+from beadline.api.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from beadline.api.function import (
+    AggregateFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ReduceFunction,
+    SinkFunction,
+    SourceFunction,
+)
+from beadline.api.output_tag import OutputTag
+from beadline.api.process import (
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessFunction,
+)
+from beadline.api.runtime_context import RuntimeContext
+from beadline.api.time_domain import TimeDomain
+from beadline.api.timer_service import TimerService
+from beadline.api.window_functions import ProcessWindowFunction, WindowFunction
+from beadline.api.windows.assigner import MergingWindowAssigner, WindowAssigner
+from beadline.api.windows.trigger import Trigger, TriggerResult
+from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from beadline.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
+from beadline.datastream.checkpoint_storage import (
+    CheckpointStorage,
+    CustomCheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
+from beadline.datastream.checkpointing_mode import CheckpointingMode
+from beadline.datastream.closeable_iterator import CloseableIterator
+from beadline.datastream.connected_streams import ConnectedStreams
+from beadline.datastream.data_stream import DataStream
+from beadline.datastream.data_stream_sink import DataStreamSink
+from beadline.datastream.execution_mode import RuntimeExecutionMode
+from beadline.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from beadline.datastream.keyed_stream import KeyedStream
+from beadline.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from beadline.datastream.state_backend import (
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    FsStateBackend,
+    HashMapStateBackend,
+    MemoryStateBackend,
+    PredefinedOptions,
+    RocksDBStateBackend,
+    StateBackend,
+)
+from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+__all__ = [
+    # environment and streams
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "StreamExecutionEnvironment",
+    # functions
+    "AggregateFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BroadcastProcessFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "MapFunction",
+    "Partitioner",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "SinkFunction",
+    "SourceFunction",
+    "WindowFunction",
+    # what functions receive
+    "OutputTag",
+    "RuntimeContext",
+    "TimeDomain",
+    "TimerService",
+    # windows
+    "CountWindow",
+    "GlobalWindow",
+    "MergingWindowAssigner",
+    "TimeWindow",
+    "Trigger",
+    "TriggerResult",
+    "Window",
+    "WindowAssigner",
+    # checkpoints and state backends
+    "CheckpointConfig",
+    "CheckpointStorage",
+    "CheckpointingMode",
+    "CustomCheckpointStorage",
+    "CustomStateBackend",
+    "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointCleanup",
+    "ExternalizedCheckpointRetention",
+    "FileSystemCheckpointStorage",
+    "FsStateBackend",
+    "HashMapStateBackend",
+    "JobManagerCheckpointStorage",
+    "MemoryStateBackend",
+    "PredefinedOptions",
+    "RocksDBStateBackend",
+    "StateBackend",
+    # execution
+    "MemorySize",
+    "RuntimeExecutionMode",
+    "SlotSharingGroup",
+]

@@ -1,0 +1,71 @@
+"""Two streams into one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from beadline.api.function import CoFlatMapFunction, CoMapFunction, KeySelector
+from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction
+from beadline.common.typeinfo import TypeInformation, Types
+from beadline.datastream.data_stream import DataStream, check_process_function
+from beadline.datastream.keyed_stream import KeyedStream
+from beadline.errors import GraphError
+from beadline.graph.specs import FunctionSpec
+
+
+class ConnectedStreams:
+    """Two streams whose elements meet in one operator, with shared state if both are keyed."""
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def __repr__(self) -> str:
+        return f"<ConnectedStreams of {self.stream1!r} and {self.stream2!r}>"
+
+    def key_by(
+        self,
+        key_selector1: Callable[[Any], Any] | KeySelector,
+        key_selector2: Callable[[Any], Any] | KeySelector,
+        key_type: TypeInformation | None = None,
+    ) -> ConnectedStreams:
+        """Elements of both streams with equal keys meet in one subtask."""
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+        )
+
+    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        check_process_function(func, CoMapFunction, "map() of connected streams")
+        return self._apply("Co-Map", "co_map", func, output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        check_process_function(func, CoFlatMapFunction, "flat_map() of connected streams")
+        return self._apply("Co-Flat Map", "co_flat_map", func, output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        kind = KeyedCoProcessFunction if self._is_keyed() else CoProcessFunction
+        check_process_function(
+            func, kind, f"process() of {'keyed' if self._is_keyed() else 'unkeyed'} connected streams"
+        )
+        return self._apply("Co-Keyed-Process" if self._is_keyed() else "Co-Process", "co_process", func, output_type)
+
+    def _is_keyed(self) -> bool:
+        keyed = (isinstance(self.stream1, KeyedStream), isinstance(self.stream2, KeyedStream))
+        if keyed[0] != keyed[1]:
+            raise GraphError(
+                "of two connected streams either both are keyed or none: call key_by() on the other one too"
+            )
+        return keyed[0]
+
+    def _apply(self, name: str, shape: str, func: Any, output_type: TypeInformation | None) -> DataStream:
+        env = self.stream1._env
+        node = env._add_node(
+            name,
+            FunctionSpec(shape, func, keyed=self._is_keyed()),
+            output_type if output_type is not None else Types.PICKLED_BYTE_ARRAY(),
+            [*self.stream1._input_edges(0), *self.stream2._input_edges(1)],
+        )
+        return self.stream1._from_node(node)

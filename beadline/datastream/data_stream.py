@@ -1,0 +1,354 @@
+"""Streams as the user sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from beadline.api.function import FilterFunction, FlatMapFunction, Function, KeySelector, MapFunction, Partitioner
+from beadline.api.output_tag import OutputTag
+from beadline.api.process import ProcessFunction
+from beadline.api.state_descriptors import MapStateDescriptor
+from beadline.common import ExecutionConfig, WatermarkStrategy
+from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
+from beadline.datastream.closeable_iterator import CloseableIterator
+from beadline.datastream.data_stream_sink import DataStreamSink
+from beadline.datastream.slot_sharing_group import SlotSharingGroup
+from beadline.errors import GraphError, TypeMismatchError, UnsupportedFeatureError
+from beadline.graph.nodes import Edge, Node
+from beadline.graph.specs import (
+    Broadcast,
+    CollectSpec,
+    Custom,
+    Forward,
+    FunctionSpec,
+    Hash,
+    Partitioning,
+    PrintSpec,
+    Rebalance,
+    Rescale,
+    Shuffle,
+    SinkSpec,
+    Spec,
+    TimestampsSpec,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from beadline.datastream.connected_streams import ConnectedStreams
+    from beadline.datastream.keyed_stream import KeyedStream
+    from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+class DataStream:
+    """A stream of elements of one type. Transformations give new streams; nothing runs before ``env.execute()``."""
+
+    def __init__(self, env: StreamExecutionEnvironment, edges: list[Edge], type_info: TypeInformation) -> None:
+        self._env = env
+        self._edges = edges
+        self._type = type_info
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._type} from {', '.join(edge.source.name for edge in self._edges)}>"
+
+    # -- building blocks
+
+    def _node(self, what: str) -> Node:
+        """The operator that this stream comes out of, for settings that belong to an operator."""
+        edge = self._edges[0]
+        if len(self._edges) > 1 or edge.tag is not None or edge.partitioning != Forward():
+            raise GraphError(
+                f"{what} belongs on an operator; call it before union(), get_side_output() or a partitioning"
+            )
+        return edge.source
+
+    def _apply(
+        self, name: str, spec: Spec, output_type: TypeInformation | None, parallelism: int | None = None
+    ) -> DataStream:
+        output = output_type if output_type is not None else Types.PICKLED_BYTE_ARRAY()
+        node = self._env._add_node(name, spec, output, self._input_edges(), parallelism)
+        return self._from_node(node)
+
+    def _from_node(self, node: Node) -> DataStream:
+        return DataStream(self._env, [Edge(node, Forward())], node.output_type)
+
+    def _input_edges(self, input_index: int = 0) -> list[Edge]:
+        return [Edge(e.source, e.partitioning, e.tag, input_index) for e in self._edges]
+
+    def _partitioned(self, partitioning: Partitioning) -> DataStream:
+        return DataStream(self._env, [Edge(e.source, partitioning, e.tag) for e in self._edges], self._type)
+
+    # -- the operator behind the stream
+
+    def get_name(self) -> str:
+        return self._node("get_name()").name
+
+    def name(self, name: str) -> DataStream:
+        self._node("name()").name = name
+        return self
+
+    def uid(self, uid: str) -> DataStream:
+        """A name for the operator's state that survives changes of the program."""
+        self._node("uid()").uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> DataStream:
+        self._node("set_uid_hash()").uid_hash = uid_hash
+        return self
+
+    def set_parallelism(self, parallelism: int) -> DataStream:
+        node = self._node("set_parallelism()")
+        node.parallelism = checked_parallelism(parallelism, node.name)
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> DataStream:
+        node = self._node("set_max_parallelism()")
+        node.max_parallelism = checked_parallelism(max_parallelism, node.name)
+        return self
+
+    def get_type(self) -> TypeInformation:
+        return self._type
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        return self._env
+
+    def get_execution_config(self) -> ExecutionConfig:
+        return self._env.get_config()
+
+    def force_non_parallel(self) -> DataStream:
+        self._node("force_non_parallel()").single = True
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
+        self._env._without_effect("set_buffer_timeout", "records travel in steps, not in network buffers")
+        return self
+
+    def start_new_chain(self) -> DataStream:
+        """Don't call the operator from the one before it: records take an exchange."""
+        self._node("start_new_chain()").starts_chain = True
+        return self
+
+    def disable_chaining(self) -> DataStream:
+        self._node("disable_chaining()").never_chained = True
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStream:
+        self._env._without_effect("slot_sharing_group", "Spark schedules the tasks")
+        return self
+
+    def set_description(self, description: str) -> DataStream:
+        self._node("set_description()").description = description
+        return self
+
+    # -- transformations
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """One element for each."""
+        check_function(func, MapFunction)
+        return self._apply("Map", FunctionSpec("map", func, keyed=False), output_type)
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of elements for each."""
+        check_function(func, FlatMapFunction)
+        return self._apply("FlatMap", FunctionSpec("flat_map", func, keyed=False), output_type)
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+        """The elements for which the function says true."""
+        check_function(func, FilterFunction)
+        return self._apply("Filter", FunctionSpec("filter", func, keyed=False), self._type)
+
+    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Elements with their timestamps and the current time; side outputs with ``yield tag, value``."""
+        check_process_function(func, ProcessFunction, "process() on a stream without key_by()")
+        return self._apply("PROCESS", FunctionSpec("process", func, keyed=False), output_type)
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        """Elements with equal keys go to the same subtask, where state and timers are kept by key."""
+        from beadline.datastream.keyed_stream import KeyedStream
+
+        check_function(key_selector, KeySelector)
+        return KeyedStream(self, Hash(key_selector, key_type))
+
+    def union(self, *streams: DataStream) -> DataStream:
+        """The elements of several streams of the same type."""
+        edges = [*self._edges]
+        for stream in streams:
+            other = stream._values() if hasattr(stream, "_values") else stream
+            if other._type != self._type:
+                raise TypeMismatchError(f"union() needs streams of one type, got {self._type} and {other._type}")
+            edges += other._edges
+        return DataStream(self._env, edges, self._type)
+
+    def connect(self, ds: DataStream) -> ConnectedStreams:
+        """Two streams, of any types, into one operator with shared state."""
+        from beadline.datastream.connected_streams import ConnectedStreams
+
+        if not isinstance(ds, DataStream):
+            raise UnsupportedFeatureError(
+                f"connect() takes a DataStream; {type(ds).__name__} is not supported by Beadline yet"
+            )
+        return ConnectedStreams(self, ds)
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """Some fields of a tuple, in the given order."""
+        if not isinstance(self._type, TupleTypeInfo):
+            raise TypeMismatchError(
+                f"Only Tuple DataStreams can be projected; this one is of {self._type}. Declare Types.TUPLE([…])."
+            )
+        types = self._type.get_field_types()
+        for index in field_indexes:
+            if not isinstance(index, int) or not 0 <= index < len(types):
+                raise GraphError(f"project(): there is no field {index!r}, the tuple has fields 0 to {len(types) - 1}")
+        return self._apply(
+            "Projection",
+            FunctionSpec("map", Projection(field_indexes), keyed=False),
+            Types.TUPLE([types[i] for i in field_indexes]),
+            self._edges[0].source.parallelism,
+        )
+
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Event time begins here."""
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeMismatchError(f"a WatermarkStrategy is needed, got {watermark_strategy!r}")
+        node = self._edges[0].source
+        spec = TimestampsSpec(watermark_strategy, self._env._watermark_every())
+        stream = self._apply("Timestamps/Watermarks", spec, self._type, node.parallelism)
+        stream._edges[0].source.single = node.single and len(self._edges) == 1
+        if watermark_strategy.alignment is not None:
+            self._env._without_effect("with_watermark_alignment", "all sources of a step read together")
+        return stream
+
+    # -- partitioning
+
+    def shuffle(self) -> DataStream:
+        """Each element to a random subtask."""
+        return self._partitioned(Shuffle())
+
+    def rebalance(self) -> DataStream:
+        """Elements to all subtasks in turn."""
+        return self._partitioned(Rebalance())
+
+    def rescale(self) -> DataStream:
+        """Elements in turn to the subtasks of the sender's own share."""
+        return self._partitioned(Rescale())
+
+    def forward(self) -> DataStream:
+        """Each subtask to the one with its number; both sides need the same parallelism."""
+        return self._partitioned(Forward(explicit=True))
+
+    def broadcast(
+        self, broadcast_state_descriptor: MapStateDescriptor | None = None, *others: MapStateDescriptor
+    ) -> DataStream:
+        """Each element to every subtask."""
+        if broadcast_state_descriptor is not None:
+            raise UnsupportedFeatureError(
+                "broadcast state (broadcast() with a descriptor) is not supported by Beadline yet"
+            )
+        return self._partitioned(Broadcast())
+
+    def partition_custom(
+        self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
+    ) -> DataStream:
+        """Each element where the partitioner says: ``partitioner(key, number of subtasks)``."""
+        check_function(partitioner, Partitioner)
+        check_function(key_selector, KeySelector)
+        return self._partitioned(Custom(partitioner, key_selector))
+
+    # -- ends
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """What the operator yielded as ``(output_tag, value)``."""
+        node = self._node("get_side_output()")
+        known = node.side_types.setdefault(output_tag.tag_id, output_tag.type_info)
+        if known != output_tag.type_info:
+            raise GraphError(
+                f"side output '{output_tag.tag_id}' is declared with two types: {known} and {output_tag.type_info}"
+            )
+        return DataStream(self._env, [Edge(node, Forward(), output_tag.tag_id)], output_tag.type_info)
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Print each element on the driver's standard output."""
+        name = "Print to Std. Out"
+        stream = self._apply(name, PrintSpec(sink_identifier, self._type), None)
+        return DataStreamSink(self._env, stream._edges[0].source)
+
+    def sink_to(self, sink: Any) -> DataStreamSink:
+        """Write to a sink such as :class:`FileSink`."""
+        make = getattr(sink, "_make_sink", None)
+        if make is None:
+            raise UnsupportedFeatureError(f"sink_to() can't write to {type(sink).__name__}; use FileSink or print()")
+        stream = self._apply("Sink: Writer", SinkSpec(make(self._type)), None)
+        return DataStreamSink(self._env, stream._edges[0].source)
+
+    def add_sink(self, sink_func: Any) -> DataStreamSink:
+        raise UnsupportedFeatureError(
+            f"add_sink({type(sink_func).__name__}): SinkFunction wraps Java objects in PyFlink; use sink_to() with a FileSink, or print()"
+        )
+
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Run the job and bring this stream's elements here: as an iterator, or the first ``limit`` as a list."""
+        collector = f"collect-{self._env._next_number()}"
+        self._apply("Collect Stream Sink", CollectSpec(collector), self._type)
+        results = CloseableIterator(collector)
+        results._client = self._env._start(job_execution_name, collected=results._offer)
+        if limit is None:
+            return results
+        with results:
+            return [element for _, element in zip(range(limit), results, strict=False)]
+
+    def to_dataframe(self, job_execution_name: str | None = None) -> DataFrame:
+        """Run the job, which must be bounded, and give this stream's elements as a Spark DataFrame.
+
+        Rows and tuples of declared type become columns of those types; other elements need types that Spark can infer.
+        """
+        from beadline.datastream.dataframes import to_dataframe
+
+        return to_dataframe(self, job_execution_name)
+
+    def window_all(self, window_assigner: Any) -> Any:
+        raise UnsupportedFeatureError("window_all() is not supported by Beadline yet")
+
+    def cache(self) -> Any:
+        raise UnsupportedFeatureError("cache() is not supported by Beadline yet")
+
+
+class Projection(MapFunction):
+    """Some fields of a tuple."""
+
+    def __init__(self, indexes: tuple[int, ...]) -> None:
+        self._indexes = indexes
+
+    def map(self, value: Any) -> Any:
+        return tuple(value[i] for i in self._indexes)
+
+
+def check_function(func: Any, kind: type[Function]) -> None:
+    if isinstance(func, type):
+        raise TypeMismatchError(
+            f"a {kind.__name__} object is needed, got the class {func.__name__}: did you mean {func.__name__}()?"
+        )
+    if not isinstance(func, kind) and not callable(func):
+        raise TypeMismatchError(
+            f"The input must be a {kind.__name__} or a callable function, got {type(func).__name__}: {func!r}"
+        )
+
+
+def check_process_function(func: Any, kind: type[Function] | tuple[type[Function], ...], what: str) -> None:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(func, kinds):
+        names = " or ".join(k.__name__ for k in kinds)
+        got = f"the class {func.__name__}" if isinstance(func, type) else type(func).__name__
+        raise TypeMismatchError(f"{what} takes a {names}, got {got}")
+
+
+def checked_parallelism(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise GraphError(f"'{where}': parallelism must be a positive int, got {value!r}")
+    return value

@@ -1,0 +1,166 @@
+"""Keyed streams: state and timers by key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from beadline.api.function import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ReduceFunction
+from beadline.api.process import KeyedProcessFunction
+from beadline.common.typeinfo import TypeInformation
+from beadline.datastream.aggregations import PositionReduce
+from beadline.datastream.data_stream import DataStream, check_function, check_process_function
+from beadline.datastream.data_stream_sink import DataStreamSink
+from beadline.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState
+from beadline.errors import GraphError, UnsupportedFeatureError
+from beadline.graph.specs import FunctionSpec, Hash
+
+
+class KeyedStream(DataStream):
+    """A stream partitioned by key. Functions behind it have state and timers of the key in hand."""
+
+    def __init__(self, origin: DataStream, partitioning: Hash) -> None:
+        super().__init__(origin._env, origin._partitioned(partitioning)._edges, origin._type)
+        self._origin = origin
+        self._hash = partitioning
+
+    # -- transformations
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        check_function(func, MapFunction)
+        return self._apply("Map", FunctionSpec("map", func, keyed=True), output_type)
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        check_function(func, FlatMapFunction)
+        return self._apply("FlatMap", FunctionSpec("flat_map", func, keyed=True), output_type)
+
+    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
+        check_function(func, FilterFunction)
+        return self._apply("Filter", FunctionSpec("filter", func, keyed=True), self._type)
+
+    def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:  # type: ignore[override]
+        """Elements with state, timers and side outputs."""
+        check_process_function(func, KeyedProcessFunction, "process() behind key_by()")
+        return self._apply("KEYED PROCESS", FunctionSpec("process", func, keyed=True), output_type)
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """A running fold per key: one result for each element, in batch mode the last one of each key."""
+        check_function(func, ReduceFunction)
+        spec = FunctionSpec("reduce", func, keyed=True, batch=self._env._is_batch())
+        return self._apply("Keyed Reduce", spec, self._type)
+
+    def sum(self, position_to_sum: int | str = 0) -> DataStream:
+        """A running sum of one field per key."""
+        return self._accumulate("sum", position_to_sum)
+
+    def min(self, position_to_min: int | str = 0) -> DataStream:
+        """A running minimum of one field per key; the other fields are the first element's."""
+        return self._accumulate("min", position_to_min)
+
+    def max(self, position_to_max: int | str = 0) -> DataStream:
+        """A running maximum of one field per key; the other fields are the first element's."""
+        return self._accumulate("max", position_to_max)
+
+    def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
+        """The element with the smallest field so far; of equal ones the earlier."""
+        return self._accumulate("min_by", position_to_min_by)
+
+    def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
+        """The element with the largest field so far; of equal ones the earlier."""
+        return self._accumulate("max_by", position_to_max_by)
+
+    def _accumulate(self, how: str, position: int | str) -> DataStream:
+        return self.reduce(PositionReduce(how, position))
+
+    def flat_map_with_state(
+        self,
+        func: Callable[[Any, Any], tuple[Any, Any]],
+        output_type: TypeInformation | None = None,
+        state_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """``func(element, state)`` gives ``(elements, new state)``; state is None at first, and None removes it."""
+        return self.flat_map(FlatMapWithState(func, state_type), output_type)
+
+    def map_with_state(
+        self,
+        func: Callable[[Any, Any], tuple[Any, Any]],
+        output_type: TypeInformation | None = None,
+        state_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """``func(element, state)`` gives ``(element, new state)``."""
+        return self.map(MapWithState(func, state_type), output_type)
+
+    def filter_with_state(
+        self, func: Callable[[Any, Any], tuple[bool, Any]], state_type: TypeInformation | None = None
+    ) -> DataStream:
+        """``func(element, state)`` gives ``(whether to keep the element, new state)``."""
+        return self.filter(FilterWithState(func, state_type))
+
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream:
+        return self._origin.key_by(key_selector, key_type)
+
+    # -- without the key
+
+    def _values(self) -> DataStream:
+        """The elements, still where their key put them."""
+        return self.map(_identity, self._type).name("_keyed_stream_values_operator")
+
+    def project(self, *field_indexes: int) -> DataStream:
+        return self._values().project(*field_indexes)
+
+    def union(self, *streams: DataStream) -> DataStream:
+        return self._values().union(*streams)
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        return self._values().print(sink_identifier)
+
+    def sink_to(self, sink: Any) -> DataStreamSink:
+        return self._values().sink_to(sink)
+
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
+        return self._values().execute_and_collect(job_execution_name, limit)
+
+    def window(self, window_assigner: Any) -> Any:
+        raise UnsupportedFeatureError("window() is not supported by Beadline yet")
+
+    def count_window(self, size: int, slide: int = 0) -> Any:
+        raise UnsupportedFeatureError("count_window() is not supported by Beadline yet")
+
+    # -- what a keyed stream refuses
+
+    def _fixed(self, *_: Any, **__: Any) -> NoReturn:
+        raise GraphError("Cannot override partitioning for KeyedStream.")
+
+    shuffle = rebalance = rescale = forward = broadcast = partition_custom = _fixed
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _refuse(what: str) -> Callable[..., NoReturn]:
+    def refused(self: KeyedStream, *_: Any, **__: Any) -> NoReturn:
+        raise GraphError(f"{what} for KeyedStream is not supported; call it on the operator before or behind key_by().")
+
+    return refused
+
+
+for _name, _what in {
+    "set_parallelism": "Set parallelism",
+    "name": "Set name",
+    "get_name": "Get name",
+    "uid": "Set uid",
+    "set_uid_hash": "Set uid hash",
+    "set_max_parallelism": "Set max parallelism",
+    "force_non_parallel": "Set force non-parallel",
+    "set_buffer_timeout": "Set buffer timeout",
+    "start_new_chain": "Start new chain",
+    "disable_chaining": "Disable chaining",
+    "slot_sharing_group": "Setting slot sharing group",
+    "cache": "Cache",
+}.items():
+    setattr(KeyedStream, _name, _refuse(_what))

@@ -1,0 +1,146 @@
+"""Which options of a Configuration Beadline acts on, and what it says of the others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from beadline.common import Configuration, ExecutionConfig
+from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from beadline.datastream.state_backend import EmbeddedRocksDBStateBackend, StateBackend
+from beadline.errors import ConfigurationError
+from beadline.master.job import JobSettings
+from beadline.master.pacing import Limits
+
+PARALLELISM = "parallelism.default"
+MAX_PARALLELISM = "pipeline.max-parallelism"
+RUNTIME_MODE = "execution.runtime-mode"
+BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
+CHAINING = "pipeline.operator-chaining.enabled"
+CHAINING_DIFFERENT_MAX = "pipeline.operator-chaining.chain-operators-with-different-max-parallelism"
+CHANGELOG = "state.changelog.enabled"
+SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
+CHECKPOINT_DIR = "execution.checkpointing.dir"
+INLINE_THRESHOLD = "execution.checkpointing.data-inline-threshold"
+JOB_NAME = "pipeline.name"
+AUTO_UIDS = "pipeline.auto-generate-uids"
+JOB_PARAMETERS = "pipeline.global-job-parameters"
+PYTHON_FILES = "python.files"
+PYTHON_EXECUTABLE = "python.executable"
+WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
+WATERMARK_RECORDS = "beadline.watermark.records"
+RESTART = "restart-strategy.type"
+STEP_TARGET = "beadline.step.target"
+STEP_MAX_RECORDS = "beadline.step.max-records"
+STEP_FIRST_RECORDS = "beadline.step.first-records"
+
+_EFFECTIVE = {
+    PARALLELISM,
+    MAX_PARALLELISM,
+    RUNTIME_MODE,
+    CHAINING,
+    CHECKPOINT_DIR,
+    INLINE_THRESHOLD,
+    JOB_NAME,
+    AUTO_UIDS,
+    JOB_PARAMETERS,
+    PYTHON_FILES,
+    PYTHON_EXECUTABLE,
+    WATERMARK_RECORDS,
+    STEP_TARGET,
+    STEP_MAX_RECORDS,
+    STEP_FIRST_RECORDS,
+}
+# Options whose only supported value is asked for: nothing to say.
+_AS_IT_IS: dict[str, tuple[Any, ...]] = {
+    "state.backend.type": ("hashmap",),
+    "python.execution-mode": ("process", "thread"),
+    WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),
+}
+
+
+def without_effect(configuration: Configuration) -> list[str]:
+    """A sentence on the options that were set and do nothing in this version."""
+    values = configuration.to_dict()
+    idle = sorted(
+        key
+        for key, value in values.items()
+        if key not in _EFFECTIVE and str(value) not in _AS_IT_IS.get(key, ()) and not key.startswith("beadline.")
+    )
+    found = [f"no effect in this version of Beadline: {', '.join(idle)}"] if idle else []
+    unknown = sorted(key for key in values if key.startswith("beadline.") and key not in _EFFECTIVE)
+    if unknown:
+        raise ConfigurationError(f"unknown options: {', '.join(unknown)}")
+    return found
+
+
+def watermark_every(configuration: Configuration) -> int:
+    """After how many records of a subtask a watermark follows."""
+    every = configuration.get_integer(WATERMARK_RECORDS, 1000)
+    if every < 1:
+        raise ConfigurationError(f"{WATERMARK_RECORDS} must be at least 1, got {every}")
+    return every
+
+
+def job_settings(configuration: Configuration, batch: bool, python_files: list[str]) -> JobSettings:
+    limits = Limits(
+        first_rows=configuration.get_integer(STEP_FIRST_RECORDS, Limits.first_rows),
+        max_rows=configuration.get_integer(STEP_MAX_RECORDS, Limits.max_rows),
+        target_seconds=configuration.get_duration_ms(STEP_TARGET, int(Limits.target_seconds * 1000)) / 1000,
+    )
+    if limits.first_rows < 1 or limits.max_rows < 1 or limits.target_seconds <= 0:
+        raise ConfigurationError(f"step limits must be positive: {limits}")
+    return JobSettings(
+        batch=batch,
+        limits=limits,
+        inline_limit=configuration.get_memory_bytes(INLINE_THRESHOLD, 20 << 10),
+        state_dir=configuration.get_string(CHECKPOINT_DIR, None),
+        python_files=python_files,
+    )
+
+
+def python_files(configuration: Configuration) -> list[str]:
+    value = configuration.get_string(PYTHON_FILES, "")
+    return [path for path in value.split(",") if path]
+
+
+def job_parameters(configuration: Configuration, config: ExecutionConfig) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (config.get_global_job_parameters() or {}).items()}
+
+
+def of_state_backend(backend: StateBackend) -> Configuration:
+    """The options that a state backend object stands for."""
+    kind = "rocksdb" if isinstance(backend, EmbeddedRocksDBStateBackend) else "hashmap"
+    return Configuration().set_string("state.backend.type", kind)
+
+
+def of_restart_strategy(strategy: RestartStrategyConfiguration) -> Configuration:
+    """The options that a restart strategy object stands for."""
+    options = Configuration()
+    if isinstance(strategy, RestartStrategies.NoRestartStrategyConfiguration):
+        return options.set_string(RESTART, "none")
+    if isinstance(strategy, RestartStrategies.FixedDelayRestartStrategyConfiguration):
+        options.set_string(RESTART, "fixed-delay")
+        options.set_integer("restart-strategy.fixed-delay.attempts", strategy.get_restart_attempts())
+        options.set_string("restart-strategy.fixed-delay.delay", _ms(strategy.get_delay_between_attempts_interval()))
+    elif isinstance(strategy, RestartStrategies.FailureRateRestartStrategyConfiguration):
+        prefix = "restart-strategy.failure-rate"
+        options.set_string(RESTART, "failure-rate")
+        options.set_integer(f"{prefix}.max-failures-per-interval", strategy.get_max_failure_rate())
+        options.set_string(f"{prefix}.failure-rate-interval", _ms(strategy.get_failure_interval()))
+        options.set_string(f"{prefix}.delay", _ms(strategy.get_delay_between_attempts_interval()))
+    elif isinstance(strategy, RestartStrategies.ExponentialDelayRestartStrategyConfiguration):
+        prefix = "restart-strategy.exponential-delay"
+        options.set_string(RESTART, "exponential-delay")
+        options.set_string(f"{prefix}.initial-backoff", _ms(strategy.get_initial_backoff()))
+        options.set_string(f"{prefix}.max-backoff", _ms(strategy.get_max_backoff()))
+        options.set_float(f"{prefix}.backoff-multiplier", strategy.backoff_multiplier)
+        options.set_string(f"{prefix}.reset-backoff-threshold", _ms(strategy.get_reset_backoff_threshold()))
+        options.set_float(f"{prefix}.jitter-factor", strategy.jitter_factor)
+        if strategy.attempts_before_reset_backoff is not None:
+            options.set_integer(f"{prefix}.attempts-before-reset-backoff", strategy.attempts_before_reset_backoff)
+    return options
+
+
+def _ms(interval: timedelta) -> str:
+    return f"{interval // timedelta(milliseconds=1)} ms"

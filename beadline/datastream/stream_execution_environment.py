@@ -1,0 +1,364 @@
+"""The environment: where a program gets its sources, its settings and its execution."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from beadline.common import Configuration, ExecutionConfig, JobClient, JobExecutionResult, WatermarkStrategy
+from beadline.common.cli_defaults import get_overrides
+from beadline.common.restart_strategy import RestartStrategyConfiguration
+from beadline.common.typeinfo import TypeInformation, Types
+from beadline.connectors.collections import CollectionSource, SequenceSource
+from beadline.connectors.source import as_source
+from beadline.connectors.text_files import TextFileSource
+from beadline.datastream import options
+from beadline.datastream.checkpoint_config import CheckpointConfig
+from beadline.datastream.checkpointing_mode import CheckpointingMode
+from beadline.datastream.data_stream import DataStream, checked_parallelism
+from beadline.datastream.execution_mode import RuntimeExecutionMode
+from beadline.datastream.slot_sharing_group import SlotSharingGroup
+from beadline.datastream.state_backend import StateBackend
+from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
+from beadline.graph.nodes import Edge, Node
+from beadline.graph.plan import Plan, make_plan
+from beadline.graph.specs import Forward, SourceSpec, Spec
+from beadline.master.control import MasterControl
+from beadline.master.job import JobMaster
+from beadline.master.progress import Listener
+from beadline.master.spark import Cluster, active_parallelism, find_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LOG = logging.getLogger("beadline")
+
+
+class StreamExecutionEnvironment:
+    """Builds programs and runs them on Spark.
+
+    It uses the active SparkSession if there is one, and makes a local one otherwise. Nothing is started before ``execute``.
+    """
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = Configuration()
+        if configuration is not None:
+            self._configuration.add_all(configuration)
+        for key, value in get_overrides().items():
+            self._configuration.set_string(key, value)
+        self._config = ExecutionConfig(self._configuration)
+        self._checkpoint_config = CheckpointConfig(self._configuration)
+        self._pending: list[Node] = []
+        self._numbers = 0
+        self._listeners: list[Listener] = []
+        self._python_files: list[str] = []
+        self._notes: dict[str, str] = {}
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment with the given settings, and those of the command line."""
+        return StreamExecutionEnvironment(configuration)
+
+    def __repr__(self) -> str:
+        return f"<StreamExecutionEnvironment, parallelism {self.get_parallelism()}, {len(self._pending)} operators>"
+
+    # -- settings
+
+    def get_config(self) -> ExecutionConfig:
+        return self._config
+
+    def configure(self, configuration: Configuration) -> None:
+        """Take over settings."""
+        self._configuration.add_all(configuration)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        self._configuration.set_integer(options.PARALLELISM, checked_parallelism(parallelism, "environment"))
+        return self
+
+    def get_parallelism(self) -> int:
+        """What was set, or else the slots of the active Spark session, or the cores of this machine."""
+        value = self._configuration.get_integer(options.PARALLELISM, 0)
+        return value if value > 0 else active_parallelism()
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        self._configuration.set_integer(options.MAX_PARALLELISM, checked_parallelism(max_parallelism, "environment"))
+        return self
+
+    def get_max_parallelism(self) -> int:
+        return self._configuration.get_integer(options.MAX_PARALLELISM, -1)
+
+    def get_default_local_parallelism(self) -> int:
+        return os.cpu_count() or 1
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        self.set_parallelism(parallelism)
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """BATCH reads bounded input and emits final results of keyed folds only."""
+        self._configuration.set_string(options.RUNTIME_MODE, execution_mode.name)
+        return self
+
+    def _is_batch(self) -> bool:
+        return self._configuration.get_string(options.RUNTIME_MODE, "STREAMING").upper() == "BATCH"
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        self._configuration.set_string(options.BUFFER_TIMEOUT, f"{timeout_millis} ms")
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        return self._configuration.get_duration_ms(options.BUFFER_TIMEOUT, 100)
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        self._configuration.set_boolean(options.CHAINING, False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        return self._configuration.get_boolean(options.CHAINING, True)
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        return self._configuration.get_boolean(options.CHAINING_DIFFERENT_MAX, True)
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
+        self._without_effect("register_slot_sharing_group", "Spark schedules the tasks")
+        return self
+
+    # -- checkpointing and state
+
+    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
+        self._checkpoint_config.set_checkpoint_interval(interval)
+        if mode is not None:
+            self._checkpoint_config.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        return self._checkpoint_config
+
+    def get_checkpoint_interval(self) -> int:
+        return self._checkpoint_config.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        return self._checkpoint_config.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        return self._checkpoint_config.is_force_unaligned_checkpoints()
+
+    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
+        """State is a log of changes anyway: the setting is kept for ``is_changelog_state_backend_enabled`` only."""
+        self._configuration.set_boolean(options.CHANGELOG, enabled)
+        return self
+
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        return self._configuration.get_boolean(options.CHANGELOG, False)
+
+    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
+        self._configuration.set_string(options.SAVEPOINT_DIR, directory)
+        return self
+
+    def get_default_savepoint_directory(self) -> str | None:
+        return self._configuration.get_string(options.SAVEPOINT_DIR, None)
+
+    def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
+        """PyFlink 1.x's way to choose the state backend."""
+        if not isinstance(state_backend, StateBackend):
+            raise TypeMismatchError(f"set_state_backend() takes a StateBackend, got {state_backend!r}")
+        self._configuration.add_all(options.of_state_backend(state_backend))
+        return self
+
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> StreamExecutionEnvironment:
+        """PyFlink 1.x's way to choose the restart strategy."""
+        self._configuration.add_all(options.of_restart_strategy(restart_strategy_configuration))
+        return self
+
+    # -- dependencies
+
+    def add_python_file(self, file_path: str) -> None:
+        """Ship a ``.py`` file, package folder or ``.zip`` to the executors and put it on their path."""
+        if not os.path.exists(file_path):
+            raise ConfigurationError(f"add_python_file(): there is no {file_path}")
+        self._python_files.append(file_path)
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """The Python of the workers; must be called before the Spark session exists."""
+        self._configuration.set_string(options.PYTHON_EXECUTABLE, python_exec)
+
+    def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
+        raise UnsupportedFeatureError(
+            "set_python_requirements() is not supported by Beadline: install the packages in the executors' Python environment, "
+            "or ship one with spark-submit --archives"
+        )
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
+        raise UnsupportedFeatureError("add_python_archive() is not supported by Beadline: use spark-submit --archives")
+
+    def add_jars(self, *jars_path: str) -> None:
+        self._without_effect("add_jars", "connectors are written in Python here and need no jars")
+
+    def add_classpaths(self, *classpaths: str) -> None:
+        self._without_effect("add_classpaths", "connectors are written in Python here and need no jars")
+
+    def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
+        raise UnsupportedFeatureError("register_cached_file() is not supported by Beadline: use spark-submit --files")
+
+    # -- sources
+
+    def from_collection(self, collection: list[Any], type_info: TypeInformation | None = None) -> DataStream:
+        """The elements of a list, in order, from a source of parallelism one."""
+        output = type_info if type_info is not None else Types.PICKLED_BYTE_ARRAY()
+        node = self._add_node("Collection Source", SourceSpec(CollectionSource(list(collection), type_info)), output, [])
+        node.single = True
+        return self._stream(node)
+
+    def from_elements(self, *elements: Any, type_info: TypeInformation | None = None) -> DataStream:
+        return self.from_collection(list(elements), type_info)
+
+    def from_sequence(self, start: int, end: int) -> DataStream:
+        """The numbers from ``start`` to ``end``, both included."""
+        spec = SourceSpec(SequenceSource(start, end))
+        return self._stream(self._add_node("Sequence Source", spec, Types.LONG(), []))
+
+    def from_source(
+        self,
+        source: Any,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """Read from a connector's source, or from a reader of PySpark's streaming data source API."""
+        made = as_source(source)
+        produced = type_info or getattr(source, "_produced_type", None) or Types.PICKLED_BYTE_ARRAY()
+        stream = self._stream(self._add_node(source_name, SourceSpec(made), produced, []))
+        if watermark_strategy.kind == "none" and watermark_strategy.timestamp_assigner is None:
+            return stream
+        timed = stream.assign_timestamps_and_watermarks(watermark_strategy)
+        # Settings that the program makes on the stream belong to the source.
+        return _SourceStream(self, timed, stream._edges[0].source)
+
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
+        """The lines of a file or folder (PyFlink 1.x)."""
+        spec = SourceSpec(TextFileSource([file_path], charset_name))
+        return self._stream(self._add_node("Text File Source", spec, Types.STRING(), []))
+
+    def from_dataframe(self, df: DataFrame, type_info: TypeInformation | None = None) -> DataStream:
+        """The rows of a Spark DataFrame, materialised once."""
+        from beadline.datastream.dataframes import from_dataframe
+
+        return from_dataframe(self, df, type_info)
+
+    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None) -> DataStream:
+        raise UnsupportedFeatureError(
+            f"add_source({type(source_func).__name__}): SourceFunction wraps Java objects in PyFlink; use from_source() with a "
+            "DataSourceStreamReader of PySpark"
+        )
+
+    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
+        raise UnsupportedFeatureError("create_input(): Java input formats are not supported by Beadline; use from_source()")
+
+    # -- execution
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Run the program and wait for its end."""
+        control = self._start(job_name)
+        try:
+            while not control.has_ended():
+                control.wait(0.2)
+        except KeyboardInterrupt:
+            control.cancel().result()
+            raise
+        return control.result()
+
+    def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
+        """Start the program and go on."""
+        return JobClient(self._start(job_name))
+
+    def get_execution_plan(self) -> str:
+        raise UnsupportedFeatureError("get_execution_plan() is not supported by Beadline yet")
+
+    def close(self) -> None:
+        """Forget what was declared and not run. The Spark session stays."""
+        self._pending.clear()
+
+    def add_step_listener(self, listener: Listener) -> None:
+        """Be told of every sealed step: records, time, keys, size of state."""
+        self._listeners.append(listener)
+
+    # -- inside
+
+    def _start(
+        self, job_name: str | None, collected: Callable[[str, list[Any]], None] | None = None
+    ) -> MasterControl:
+        plan = self._plan(job_name)
+        self._pending.clear()
+        executable = self._configuration.get_string(options.PYTHON_EXECUTABLE, None)
+        if executable is not None:
+            os.environ["PYSPARK_PYTHON"] = executable
+        for text in [*options.without_effect(self._configuration), *self._notes.values()]:
+            _LOG.warning("%s", text)
+        files = [*self._python_files, *options.python_files(self._configuration)]
+        settings = options.job_settings(self._configuration, self._is_batch(), files)
+        master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners))
+        master.start()
+        return MasterControl(master)
+
+    def _plan(self, job_name: str | None) -> Plan:
+        name = job_name or self._configuration.get_string(options.JOB_NAME, None) or "Flink Streaming Job"
+        max_parallelism = self._configuration.get_integer(options.MAX_PARALLELISM, -1)
+        return make_plan(
+            name,
+            self._pending,
+            self.get_parallelism(),
+            max_parallelism if max_parallelism > 0 else None,
+            self.is_chaining_enabled(),
+            options.job_parameters(self._configuration, self._config),
+            not self._configuration.get_boolean(options.AUTO_UIDS, True),
+        )
+
+    def _add_node(
+        self, name: str, spec: Spec, output_type: TypeInformation, edges: list[Edge], parallelism: int | None = None
+    ) -> Node:
+        node = Node(self._next_number(), name, spec, output_type, edges, parallelism)
+        self._pending.append(node)
+        return node
+
+    def _stream(self, node: Node) -> DataStream:
+        return DataStream(self, [Edge(node, Forward())], node.output_type)
+
+    def _next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _watermark_every(self) -> int:
+        return options.watermark_every(self._configuration)
+
+    def _without_effect(self, what: str, why: str) -> None:
+        self._notes[what] = f"{what} has no effect in Beadline: {why}"
+
+
+class _SourceStream(DataStream):
+    """A source with its watermark strategy: two operators that the program sees as one."""
+
+    def __init__(self, env: StreamExecutionEnvironment, timed: DataStream, source: Node) -> None:
+        super().__init__(env, timed._edges, timed._type)
+        self._source = source
+
+    def _node(self, what: str) -> Node:
+        return self._source if what.startswith(("name", "get_name", "uid", "set_uid", "set_desc")) else super()._node(what)
+
+    def set_parallelism(self, parallelism: int) -> DataStream:
+        self._source.parallelism = checked_parallelism(parallelism, self._source.name)
+        return super().set_parallelism(parallelism)
+
+    def force_non_parallel(self) -> DataStream:
+        self._source.single = True
+        return super().force_non_parallel()
+
+    def set_max_parallelism(self, max_parallelism: int) -> DataStream:
+        self._source.max_parallelism = checked_parallelism(max_parallelism, self._source.name)
+        return super().set_max_parallelism(max_parallelism)

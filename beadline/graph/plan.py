@@ -1,0 +1,236 @@
+"""The executable plan: parallelism and ids resolved, the graph cut into levels.
+
+A level holds the nodes that run between two exchanges. Nodes of one level that are joined by a plain forward edge call each other; all
+other edges are exchanges. A DAG is linearised by depth: rows for a deeper level pass through the levels between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import xxhash
+
+from beadline.common.typeinfo import TypeInformation
+from beadline.errors import ConfigurationError, GraphError
+from beadline.graph.nodes import Edge, Node
+from beadline.graph.specs import (
+
+
+    Forward,
+    FunctionSpec,
+
+    Partitioning,
+    Rebalance,
+    SourceSpec,
+    Spec,
+)
+from beadline.state.key_groups import check_parallelism, default_max_parallelism
+
+# A channel's number is its edge's number and the upstream subtask in the low bits.
+CHANNEL_BITS = 16
+
+
+@dataclass(frozen=True)
+class PlanEdge:
+    """An edge of the plan; ``exchange`` if records travel through Spark's shuffle."""
+
+    index: int
+    source: int
+    target: int
+    input_index: int
+    tag: str | None
+    partitioning: Partitioning
+    exchange: bool
+
+    def channel(self, upstream_subtask: int) -> int:
+        return self.index << CHANNEL_BITS | upstream_subtask
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """An operator of the plan."""
+
+    id: int
+    name: str
+    uid: str
+    generated_uid: bool
+    spec: Spec
+    parallelism: int
+    max_parallelism: int
+    level: int
+    output_type: TypeInformation
+    side_types: dict[str, TypeInformation]
+    inputs: tuple[PlanEdge, ...]
+    outputs: tuple[PlanEdge, ...]
+
+    @property
+    def keyed(self) -> bool:
+        return isinstance(self.spec, FunctionSpec) and self.spec.keyed
+
+    @property
+    def is_source(self) -> bool:
+        return isinstance(self.spec, SourceSpec)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the job master submits and workers build operators from."""
+
+    job_name: str
+    nodes: dict[int, PlanNode]
+    edges: dict[int, PlanEdge]
+    levels: tuple[tuple[int, ...], ...]
+    job_parameters: dict[str, str] = field(default_factory=dict)
+
+    def width(self, level: int) -> int:
+        """How many tasks a level has: the highest parallelism of its nodes."""
+        return max(self.nodes[node].parallelism for node in self.levels[level])
+
+    def nodes_of(self, level: int, partition: int) -> list[PlanNode]:
+        """The nodes that have a subtask in this task, in the order in which records flow."""
+        return [n for n in (self.nodes[i] for i in self.levels[level]) if n.parallelism > partition]
+
+
+def make_plan(
+    job_name: str,
+    nodes: Iterable[Node],
+    default_parallelism: int,
+    default_max: int | None,
+    chaining: bool = True,
+    job_parameters: dict[str, str] | None = None,
+    refuse_generated_uids: bool = False,
+) -> Plan:
+    """Resolve and cut a program.
+
+    1. order the nodes so that inputs come first
+    2. resolve parallelism, max parallelism and uid of each
+    3. give each its level: one deeper than its inputs across an exchange
+    4. number the edges and mark the exchanges
+    """
+    ordered = _in_flow_order(nodes)
+    if not ordered:
+        raise GraphError("the program has no operators: add a source and a sink before execute()")
+    parallelism = {n.id: _parallelism_of(n, default_parallelism) for n in ordered}
+    uids = _uids(ordered, refuse_generated_uids)
+    depth: dict[int, int] = {}
+    partitionings: dict[tuple[int, int], Partitioning] = {}
+    for node in ordered:
+        for position, edge in enumerate(node.inputs):
+            partitionings[node.id, position] = _resolve(edge, node, parallelism)
+        depth[node.id] = max(
+            (
+                depth[e.source.id] + (0 if _may_chain(e, node, partitionings[node.id, i], chaining) else 1)
+                for i, e in enumerate(node.inputs)
+            ),
+            default=0,
+        )
+    edges: dict[int, PlanEdge] = {}
+    inputs: dict[int, list[PlanEdge]] = {n.id: [] for n in ordered}
+    outputs: dict[int, list[PlanEdge]] = {n.id: [] for n in ordered}
+    for node in ordered:
+        for position, edge in enumerate(node.inputs):
+            partitioning = partitionings[node.id, position]
+            local = depth[edge.source.id] == depth[node.id] and _may_chain(edge, node, partitioning, chaining)
+            made = PlanEdge(
+                len(edges), edge.source.id, node.id, edge.input_index, edge.tag, partitioning, exchange=not local
+            )
+            edges[made.index] = made
+            inputs[node.id].append(made)
+            outputs[edge.source.id].append(made)
+    planned = {}
+    for node in ordered:
+        max_parallelism = node.max_parallelism or default_max or default_max_parallelism(parallelism[node.id])
+        check_parallelism(parallelism[node.id], max_parallelism, node.name)
+        uid, generated = uids[node.id]
+        planned[node.id] = PlanNode(
+            node.id,
+            node.name,
+            uid,
+            generated,
+            node.spec,
+            parallelism[node.id],
+            max_parallelism,
+            depth[node.id],
+            node.output_type,
+            dict(node.side_types),
+            tuple(inputs[node.id]),
+            tuple(outputs[node.id]),
+        )
+    levels = tuple(
+        tuple(n.id for n in ordered if depth[n.id] == level) for level in range(max(depth.values()) + 1)
+    )
+    return Plan(job_name, planned, edges, levels, job_parameters or {})
+
+
+def _in_flow_order(nodes: Iterable[Node]) -> list[Node]:
+    ordered: list[Node] = []
+    seen: set[int] = set()
+
+    def visit(node: Node) -> None:
+        if node.id in seen:
+            return
+        seen.add(node.id)
+        for edge in node.inputs:
+            visit(edge.source)
+        ordered.append(node)
+
+    for node in sorted(nodes, key=lambda n: n.id):
+        visit(node)
+    return ordered
+
+
+def _parallelism_of(node: Node, default: int) -> int:
+    if node.single:
+        if node.parallelism not in (None, 1):
+            raise ConfigurationError(
+                f"operator '{node.name}' can't run in parallel, but its parallelism was set to {node.parallelism}"
+            )
+        return 1
+    return node.parallelism or default
+
+
+def _resolve(edge: Edge, node: Node, parallelism: dict[int, int]) -> Partitioning:
+    same = parallelism[edge.source.id] == parallelism[node.id]
+    if isinstance(edge.partitioning, Forward) and not same:
+        if edge.partitioning.explicit:
+            raise GraphError(
+                f"forward() from '{edge.source.name}' (parallelism {parallelism[edge.source.id]}) to '{node.name}' "
+                f"(parallelism {parallelism[node.id]}) needs equal parallelism; use rebalance() or rescale()"
+            )
+        return Rebalance()
+    return edge.partitioning
+
+
+def _may_chain(edge: Edge, node: Node, partitioning: Partitioning, chaining: bool) -> bool:
+    if not isinstance(partitioning, Forward):
+        return False
+    return chaining and not (node.starts_chain or node.never_chained or edge.source.never_chained)
+
+
+def _uids(ordered: list[Node], refuse_generated: bool) -> dict[int, tuple[str, bool]]:
+    uids: dict[int, tuple[str, bool]] = {}
+    by_uid: dict[str, Node] = {}
+    for node in ordered:
+        generated = node.uid is None and node.uid_hash is None
+        if generated and refuse_generated:
+            raise GraphError(
+                f"operator '{node.name}' has no uid, and generated uids are disabled: call .uid('…') on it"
+            )
+        uid = node.uid_hash or node.uid or _generated_uid(node, uids)
+        if uid in by_uid:
+            raise GraphError(
+                f"operators '{by_uid[uid].name}' and '{node.name}' have the same uid '{uid}'; uids must be unique in a job"
+            )
+        by_uid[uid] = node
+        uids[node.id] = (uid, generated)
+    return uids
+
+
+def _generated_uid(node: Node, known: dict[int, tuple[str, bool]]) -> str:
+    """Depends on the topology: the node's kind, its inputs, and how many nodes came before it."""
+    shape = getattr(node.spec, "shape", type(node.spec).__name__)
+    parts = [str(len(known)), shape, *(known[edge.source.id][0] for edge in node.inputs)]
+    return xxhash.xxh3_128_hexdigest("|".join(parts).encode())
+
+

@@ -1,0 +1,144 @@
+"""What the nodes of a program do: plain data, turned into operators by the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from beadline.api.function import Function
+from beadline.common import WatermarkStrategy
+from beadline.common.typeinfo import TypeInformation
+
+
+class Spec:
+    """Base of all specs."""
+
+    def functions(self) -> list[Function]:
+        """The user's functions in this spec that have a life cycle."""
+        return []
+
+
+@dataclass(frozen=True)
+class SourceSpec(Spec):
+    """Reads splits that the driver plans, with a reader made by ``source``.
+
+    :ivar source: an object with the reader contract of ``beadline.connectors.source``
+    """
+
+    source: Any
+
+
+@dataclass(frozen=True)
+class FunctionSpec(Spec):
+    """Applies a user function.
+
+    :ivar shape: ``map``, ``flat_map``, ``filter``, ``process``, ``reduce``, and ``co_`` forms for two inputs
+    :ivar keyed: whether state and timers are at hand
+    """
+
+    shape: str
+    function: Any
+    keyed: bool
+    batch: bool = False
+
+    def functions(self) -> list[Function]:
+        return [self.function] if isinstance(self.function, Function) else []
+
+
+@dataclass(frozen=True)
+class TimestampsSpec(Spec):
+    """Assigns timestamps and makes watermarks.
+
+    :ivar every: a watermark after so many records, counted over the whole stream and not over a step, so that what is late
+        does not depend on how the stream was cut
+    """
+
+    strategy: WatermarkStrategy
+    every: int
+
+
+@dataclass(frozen=True)
+class PrintSpec(Spec):
+    """Prints on the driver's standard output."""
+
+    identifier: str | None
+    type_info: TypeInformation
+
+
+@dataclass(frozen=True)
+class CollectSpec(Spec):
+    """Hands records to the program that waits for them."""
+
+    collector: str
+
+
+@dataclass(frozen=True)
+class SinkSpec(Spec):
+    """Stages records for a sink.
+
+    :ivar sink: an object with the writer contract of ``beadline.connectors.sink``
+    """
+
+    sink: Any
+
+
+class Partitioning:
+    """How records choose the subtask on the other side of an edge."""
+
+    def functions(self) -> list[Function]:
+        """The user's functions in it that have a life cycle."""
+        return []
+
+
+@dataclass(frozen=True)
+class Forward(Partitioning):
+    """Subtask i to subtask i. ``explicit`` if the user asked for it by name."""
+
+    explicit: bool = False
+
+
+@dataclass(frozen=True)
+class Rebalance(Partitioning):
+    """Round robin over all subtasks."""
+
+
+@dataclass(frozen=True)
+class Rescale(Partitioning):
+    """Round robin over the subtasks of one's own share."""
+
+
+@dataclass(frozen=True)
+class Shuffle(Partitioning):
+    """At random; the seed is the step's, so that a re-run repeats it."""
+
+
+@dataclass(frozen=True)
+class Broadcast(Partitioning):
+    """To every subtask."""
+
+
+@dataclass(frozen=True)
+class Hash(Partitioning):
+    """By key group."""
+
+    selector: Any
+    key_type: TypeInformation | None
+
+    def functions(self) -> list[Function]:
+        return [self.selector] if isinstance(self.selector, Function) else []
+
+    def select(self) -> Callable[[Any], Any]:
+        get_key = getattr(self.selector, "get_key", None)
+        return get_key if get_key is not None else self.selector  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Custom(Partitioning):
+    """By the user's partitioner."""
+
+    partitioner: Any
+    selector: Any
+
+    def functions(self) -> list[Function]:
+        return [f for f in (self.partitioner, self.selector) if isinstance(f, Function)]

@@ -1,0 +1,110 @@
+"""The driver's book of state: which version each subtask stands at, and which files its runs are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import xxhash
+
+from beadline.graph.plan import Plan
+from beadline.runtime.messages import MergeRequest, MergeResult
+from beadline.state.files import RunFiles
+from beadline.state.key_groups import key_group_range
+from beadline.state.version import Handle, RunRef, root_version
+
+# Inline runs ride along with every step until they are this many or this large; then the driver writes them to one file.
+_INLINE_RUNS = 8
+_INLINE_BYTES = 16 << 10
+# The newest runs are not merged: a worker that missed some steps finds its version among them.
+_KEEP_NEWEST = 4
+_MERGE_AT_LEAST = 8
+_TIER_FLOOR = 64 << 10
+
+
+class StateBook:
+    """Handles by (node, subtask). Changes only when a step is sealed or a merge is taken in."""
+
+    def __init__(self, job: str, plan: Plan, files: RunFiles) -> None:
+        self._files = files
+        self._plan = plan
+        self.handles: dict[tuple[int, int], Handle] = {}
+        self._written: set[str] = set()
+        for node in plan.nodes.values():
+            for subtask in range(node.parallelism) if node.keyed else ():
+                groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
+                self.handles[node.id, subtask] = Handle(root_version(job, node.uid, groups))
+
+    def __repr__(self) -> str:
+        return f"<StateBook of {len(self.handles)} subtasks, {self.size} bytes in {len(self._written)} files>"
+
+    @property
+    def size(self) -> int:
+        return sum(handle.size for handle in self.handles.values())
+
+    def advance(self, deltas: Iterable[tuple[tuple[int, int], RunRef]]) -> None:
+        """A step was sealed: its deltas lead to the next versions."""
+        for key, run in deltas:
+            handle = self.handles[key].plus(run)
+            if run.path is not None:
+                self._written.add(run.path)
+            self.handles[key] = handle
+        if any(self._has_much_inline(handle) for handle in self.handles.values()):
+            self._pack()
+
+    def _has_much_inline(self, handle: Handle) -> bool:
+        inline = [run for run in handle.runs if run.inline is not None]
+        return len(inline) > _INLINE_RUNS or sum(run.size for run in inline) > _INLINE_BYTES
+
+    def _pack(self) -> None:
+        """Write all inline runs, one behind the other, to one file; nothing needs to be decoded for that."""
+        data = b"".join(run.inline or b"" for handle in self.handles.values() for run in handle.runs)
+        path = self._files.write(f"{xxhash.xxh3_128_hexdigest(data)}.pack", data)
+        self._written.add(path)
+        offset = 0
+        for key, handle in self.handles.items():
+            runs = []
+            for run in handle.runs:
+                if run.inline is not None:
+                    run = RunRef(run.version, run.entries, run.size, path=path, offset=offset)
+                    offset += run.size
+                runs.append(run)
+            self.handles[key] = Handle(handle.root, tuple(runs))
+
+    def merges(self) -> list[MergeRequest]:
+        """Runs that should become one.
+
+        A window of runs grows from the newest ones back, as long as the next older run is not much larger than what the window already holds:
+        a large run is rewritten only when a good part of it has changed.
+        """
+        requests = []
+        for (node_id, subtask), handle in self.handles.items():
+            old = handle.runs[:-_KEEP_NEWEST]
+            start, held = len(old), 0
+            while start > 0 and old[start - 1].size <= 2 * held + _TIER_FLOOR:
+                start -= 1
+                held += old[start].size
+            window = old[start:]
+            if len(window) >= _MERGE_AT_LEAST and all(run.inline is None for run in window):
+                node = self._plan.nodes[node_id]
+                requests.append(MergeRequest(node_id, subtask, node.max_parallelism, window, start == 0))
+        return requests
+
+    def take_merges(self, results: Iterable[MergeResult]) -> None:
+        """Replace runs by what they were merged to."""
+        for result in results:
+            request = result.request
+            assert result.run.path is not None
+            self._written.add(result.run.path)
+            key = (request.node, request.subtask)
+            merged = self.handles[key].replacing(request.runs[0].version, request.runs[-1].version, result.run)
+            if merged is not None:
+                self.handles[key] = merged
+
+    def drop_garbage(self) -> int:
+        """Delete files that no handle names. Call it only while no step or merge is under way."""
+        live = {run.path for handle in self.handles.values() for run in handle.runs}
+        garbage = self._written - live
+        for path in garbage:
+            self._files.delete(path)
+        self._written -= garbage
+        return len(garbage)

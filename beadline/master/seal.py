@@ -1,0 +1,60 @@
+"""May a step be sealed? Pure logic over its acknowledgements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from beadline.errors import ChannelError, JobExecutionError, VersionError
+from beadline.graph.plan import Plan
+from beadline.runtime.failure import Failure
+from beadline.runtime.messages import TaskAck
+from beadline.state.version import Handle
+
+
+def check(plan: Plan, acks: Sequence[TaskAck], handles: Mapping[tuple[int, int], Handle]) -> None:
+    """Raise unless the acknowledgements describe one consistent execution of the step.
+
+    1. every task acknowledged once
+    2. all consumers of a task name one digest, and it is the one the task acknowledged
+    3. no user code failed
+    4. every subtask worked on the version its handle names
+    """
+    by_task: dict[tuple[int, int], TaskAck] = {}
+    for ack in acks:
+        if (ack.level, ack.partition) in by_task:
+            raise ChannelError(f"two acknowledgements of level {ack.level}, partition {ack.partition}")
+        by_task[ack.level, ack.partition] = ack
+    expected = {(level, p) for level in range(len(plan.levels)) for p in range(plan.width(level))}
+    if by_task.keys() != expected:
+        missing = sorted(expected - by_task.keys())
+        raise ChannelError(f"{len(missing)} of {len(expected)} tasks did not acknowledge, the first is {missing[:1]}")
+    for ack in acks:
+        for upstream, digest in ack.consumed.items():
+            if by_task[upstream].digest != digest:
+                raise ChannelError(
+                    f"level {ack.level}, partition {ack.partition} read another attempt of level {upstream[0]}, "
+                    f"partition {upstream[1]} than the one that acknowledged"
+                )
+    for _, ack in sorted(by_task.items()):
+        if ack.failure is not None:
+            raise job_error(ack.failure)
+    for ack in acks:
+        for subtask in ack.subtasks:
+            handle = handles.get((subtask.node, subtask.subtask))
+            if handle is not None and subtask.base_version != handle.version:
+                raise VersionError(
+                    f"{plan.nodes[subtask.node].name}[{subtask.subtask}] worked on version {subtask.base_version}, "
+                    f"the step started from {handle.version}"
+                )
+
+
+def job_error(failure: Failure) -> JobExecutionError:
+    """What the user is told of a failure in a task."""
+    where = f"operator '{failure.operator}' (subtask {failure.subtask})"
+    at = f" at record {failure.record}" if failure.record is not None else ""
+    return JobExecutionError(
+        f"{where} failed{at}: {failure.error_type}: {failure.message}",
+        operator=failure.operator,
+        record=failure.record,
+        user_traceback=failure.traceback,
+    )

@@ -1,0 +1,283 @@
+"""The only module that talks to Spark: sessions, shipping, and the one job that a step is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from beadline.errors import EnvironmentSetupError
+from beadline.graph.plan import Plan
+from beadline.runtime.entry import LevelCall, farewell, merge_in_worker
+from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskAck
+from beadline.runtime.rows import ACK, DRIVER, SPARK_SCHEMA
+
+_COLUMNS = ("dest", "target", "channel", "seq", "kind", "payload")
+# Above this, what a step's tasks need to know is broadcast instead of riding in the closure.
+_CLOSURE_LIMIT = 48 << 10
+_OLDEST_JAVA = 17
+
+_OWN_SESSION = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.shuffle.reduceLocality.enabled": "false",
+    "spark.shuffle.compress": "true",
+    "spark.log.level": "ERROR",
+}
+
+_STEP_SESSION = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
+    "spark.sql.execution.arrow.pyspark.selfDestruct.enabled": "false",
+}
+
+
+def check_java() -> None:
+    """One sentence if Java is missing or too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    advice = f"Install a JDK or JRE {_OLDEST_JAVA} or newer (Debian: apt-get install openjdk-17-jre-headless)"
+    if java is None or not os.path.exists(java):
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
+        raise EnvironmentSetupError(f"Spark needs Java, and {where}. {advice} or set JAVA_HOME.")
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    if found is not None and int(found.group(1)) < _OLDEST_JAVA:
+        raise EnvironmentSetupError(f"Spark needs Java {_OLDEST_JAVA} or newer, but {java} is Java {found.group(1)}. {advice}.")
+
+
+def find_session() -> SparkSession:
+    """The active session if there is one, else a quiet, loopback-only ``local[*]`` one."""
+    if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
+        raise EnvironmentSetupError(
+            "Beadline needs a classic Spark session: Spark Connect gives no access to the SparkContext. Unset SPARK_REMOTE."
+        )
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        if not hasattr(active, "_jsparkSession"):
+            raise EnvironmentSetupError("Beadline needs a classic Spark session; the active one is a Spark Connect session.")
+        return active
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName("beadline").master(os.environ.get("BEADLINE_MASTER", "local[*]"))
+    for key, value in _OWN_SESSION.items():
+        builder = builder.config(key, value)
+    with _quiet_start():
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextlib.contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Spark's launcher greets on standard error before any log level holds."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    sink = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(sink, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(sink)
+
+
+class Cluster:
+    """A Spark session as the job master uses it."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.user_session = session
+        self.context: SparkContext = session.sparkContext
+        self.session = session.newSession()
+        for key, value in _STEP_SESSION.items():
+            self.session.conf.set(key, value)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether driver and executors are one process, so that placement can't matter."""
+        return re.fullmatch(r"local(\[.*\])?", self.context.master) is not None
+
+    @property
+    def one_machine(self) -> bool:
+        return self.context.master.startswith("local")
+
+    @property
+    def slots(self) -> int:
+        return max(1, self.context.defaultParallelism)
+
+    def warnings(self) -> list[str]:
+        """Settings of a session that was not made here and that Beadline minds."""
+        conf = self.context.getConf()
+        found = []
+        if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+            found.append(
+                "spark.dynamicAllocation.enabled=true: Spark takes idle executors away, and their cached state with them"
+            )
+        if not self.is_local and conf.get("spark.shuffle.reduceLocality.enabled", "true") != "false":
+            found.append(
+                "spark.shuffle.reduceLocality.enabled is not false: subtasks may move between executors and reload their state"
+            )
+        if not self.one_machine:
+            found.append(
+                "keyed state lives in Python workers, outside of spark.executor.memory: "
+                "give spark.executor.memoryOverhead room for (cores of an executor) x (its share of the state)"
+            )
+        return found
+
+    def add_file(self, path: str) -> None:
+        self.context.addPyFile(path)
+
+    def name_code(self, digest: str) -> None:
+        """Workers are pooled by environment: other code gets fresh workers."""
+        self.context.environment["BEADLINE_CODE"] = digest
+
+    def broadcast(self, data: bytes) -> Any:
+        return self.context.broadcast(data)
+
+    def anchors(self, widths: Iterable[int]) -> dict[int, DataFrame]:
+        """One tiny persisted row a subtask. Joined with the exchanged chunks it fixes the executor of a subtask."""
+        if self.is_local:
+            return {}
+        made = {}
+        for width in set(widths):
+            ids = self.session.range(0, width, 1, width).select(f.col("id").cast("int").alias("dest"))
+            anchor = ids.repartitionById(width, f.col("dest")).persist()
+            anchor.count()
+            made[width] = anchor
+        return made
+
+    def in_group(self, group: str, description: str) -> None:
+        """Name the Spark jobs of the calling thread."""
+        self.context.setJobGroup(group, description, interruptOnCancel=False)
+
+    def cancel(self, group: str) -> None:
+        self.context.cancelJobGroup(group)
+
+    def wait_until_quiet(self, group: str, timeout: float = 60.0) -> None:
+        """No task of the group may be active before its work is done again: a task outlives the driver's exception."""
+        tracker = self.context.statusTracker()
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            active = 0
+            for job in tracker.getJobIdsForGroup(group):
+                info = tracker.getJobInfo(job)
+                for stage in info.stageIds if info is not None else ():
+                    stage_info = tracker.getStageInfo(stage)
+                    active += stage_info.numActiveTasks if stage_info is not None else 0
+            if active == 0:
+                return
+            time.sleep(0.05)
+
+    def run_each(self, function: Callable[[Any], Any], items: list[Any], width: int | None = None) -> list[Any]:
+        """Call a function on items in tasks; it may be called twice for an item."""
+        if not items:
+            return []
+        slices = min(len(items), width or self.slots)
+        return self.context.parallelize(items, slices).map(function).collect()
+
+    def say_farewell(self, live: tuple[str, ...]) -> None:
+        """Let workers close and drop runs that have ended; those that no task reaches do it with their next step."""
+        slots = self.slots
+        with contextlib.suppress(Exception):
+            self.session.range(0, slots, 1, slots).mapInArrow(partial(farewell, live), "id long").toArrow()
+
+
+class StepSubmitter:
+    """Runs steps of one plan: one Spark job a step, one shuffle a cut."""
+
+    def __init__(self, cluster: Cluster, plan: Plan, shipment: Any, group: str) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._shipment = shipment
+        self.group = group
+        self._widths = [plan.width(level) for level in range(len(plan.levels))]
+        self._anchors = cluster.anchors(self._widths[1:])
+
+    def run(self, header: StepHeader, inputs: list[tuple[int, int, bytes]]) -> list[TaskAck]:
+        """Run one step and give the acknowledgements of its tasks.
+
+        The DataFrame is built anew for every step and every try: a second action on the same one replays old shuffle files.
+        """
+        packed = pickle.dumps(inputs, 5)
+        large = self._cluster.broadcast(packed) if len(packed) > _CLOSURE_LIMIT else None
+        self._cluster.in_group(self.group, f"{self._plan.job_name}: step {header.step}")
+        try:
+            table = self._dataframe(header, packed if large is None else large).toArrow()
+        finally:
+            if large is not None:
+                large.destroy()
+        return _acks(table)
+
+    def _dataframe(self, header: StepHeader, inputs: Any) -> DataFrame:
+        first = self._widths[0]
+        call = LevelCall(header, 0, first, self._shipment, inputs)
+        df = self._cluster.session.range(0, first, 1, first).mapInArrow(_function(call), SPARK_SCHEMA)
+        for level, width in enumerate(self._widths[1:], start=1):
+            df = df.repartitionById(width, f.col("dest"))
+            anchor = self._anchors.get(width)
+            if anchor is not None:
+                df = df.join(anchor.hint("shuffle_hash"), "dest").select(*_COLUMNS)
+            df = df.sortWithinPartitions("seq", "channel")
+            df = df.mapInArrow(_function(LevelCall(header, level, width, self._shipment)), SPARK_SCHEMA)
+        return df
+
+    def merge(self, header: StepHeader, requests: list[MergeRequest]) -> list[MergeResult]:
+        """Merge runs of state, on at most all but one of the slots."""
+        function = partial(merge_in_worker, header, self._shipment)
+        return self._cluster.run_each(function, requests, max(1, self._cluster.slots - 1))
+
+    def close(self) -> None:
+        for anchor in self._anchors.values():
+            anchor.unpersist()
+        with contextlib.suppress(Exception):
+            self._shipment.destroy()
+
+
+def _function(call: LevelCall) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return call(batches)
+
+    return level
+
+
+def _acks(table: pa.Table) -> list[TaskAck]:
+    acks = []
+    for target, kind, payload in zip(
+        table.column("target").to_pylist(), table.column("kind").to_pylist(), table.column("payload").to_pylist(), strict=True
+    ):
+        if target == DRIVER and kind == ACK:
+            acks.append(pickle.loads(payload))
+    return acks
+
+
+def active_parallelism() -> int:
+    """The slots of the active session, or the cores of this machine if there is none."""
+    active = SparkSession.getActiveSession()
+    if active is not None and hasattr(active, "_jsparkSession"):
+        return max(1, active.sparkContext.defaultParallelism)
+    return os.cpu_count() or 1

@@ -1,0 +1,123 @@
+"""What the driver tells a task (a descriptor) and what a task tells the driver (an acknowledgement)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from beadline.runtime.failure import Failure
+from beadline.state.version import Handle, RunRef
+
+
+@dataclass(frozen=True)
+class StepHeader:
+    """What all tasks of a step know.
+
+    :ivar run: names one execution of a job; worker caches are keyed by it
+    :ivar live_runs: runs of this session that still go on; what workers hold of others is closed and dropped
+    :ivar now: the step's processing time
+    :ivar final: all input ends with this step
+    """
+
+    run: str
+    step: int
+    now: int
+    final: bool
+    live_runs: tuple[str, ...]
+    state_root: str
+    inline_limit: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True)
+class SubtaskInput:
+    """What one operator subtask starts a step from.
+
+    :ivar handle: the version of its keyed state
+    :ivar local: its small own state: watermarks, and what the operator keeps between steps
+    :ivar splits: for a source, what to read
+    :ivar ended: for a source, whether its input ends with these splits
+    :ivar caught_up: for a source, whether there is nothing more to read for now
+    """
+
+    handle: Handle | None = None
+    local: bytes | None = None
+    splits: tuple[Any, ...] = ()
+    ended: bool = False
+    caught_up: bool = False
+
+
+@dataclass(frozen=True)
+class TaskInput:
+    """The descriptor of one task."""
+
+    level: int
+    partition: int
+    subtasks: dict[int, SubtaskInput]
+
+
+@dataclass
+class SubtaskAck:
+    """What one operator subtask did in a step.
+
+    :ivar delta: the run that leads to its next state version, None if nothing changed
+    :ivar base_version: the version it worked on
+    :ivar next_timer: when it wants a step next, in processing time
+    :ivar touched: how many state entries it changed
+    """
+
+    node: int
+    subtask: int
+    records_in: int = 0
+    records_out: int = 0
+    base_version: str | None = None
+    delta: RunRef | None = None
+    local: bytes | None = None
+    next_timer: int | None = None
+    touched: int = 0
+    keys: int = 0
+    watermark: int | None = None
+    metrics: Any = None
+    lines: list[str] = field(default_factory=list)
+    collected: list[Any] = field(default_factory=list)
+    staged: list[Any] = field(default_factory=list)
+    changed_fields: list[str] = field(default_factory=list)
+
+
+@dataclass
+class TaskAck:
+    """The acknowledgement of one task.
+
+    :ivar digest: of everything it sent
+    :ivar consumed: for each upstream task (level, partition), the digest its barrier named
+    """
+
+    level: int
+    partition: int
+    digest: str = ""
+    consumed: dict[tuple[int, int], str] = field(default_factory=dict)
+    subtasks: list[SubtaskAck] = field(default_factory=list)
+    failure: Failure | None = None
+    skipped: bool = False
+    executor: str = ""
+    worker: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class MergeRequest:
+    """Runs of one handle that are to become one. ``from_root``: nothing lies below them."""
+
+    node: int
+    subtask: int
+    max_parallelism: int
+    runs: tuple[RunRef, ...]
+    from_root: bool
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """The merged run, which leads to the version of the last one it replaces."""
+
+    request: MergeRequest
+    run: RunRef

@@ -1,0 +1,247 @@
+"""What an operator is to the task that runs it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from beadline.api.function import Function
+from beadline.api.output_tag import OutputTag
+from beadline.api.time_domain import TimeDomain
+from beadline.graph.plan import PlanNode
+from beadline.runtime.context import CallContext, Clock, KeyedCallContext, KeyedClock, SubtaskContext
+from beadline.runtime.failure import NO_RECORD, UserCodeError
+from beadline.runtime.gate import WatermarkGate
+from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
+from beadline.runtime.output import Output
+from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
+from beadline.state.backend import KeyedBackend
+from beadline.state.store import HeapStore
+
+_EMIT_AT = 4096
+
+
+@dataclass
+class Setup:
+    """Where an operator subtask stands."""
+
+    node: PlanNode
+    subtask: int
+    parameters: dict[str, str] = field(default_factory=dict)
+    attempt: int = 0
+
+
+class Operator:
+    """One operator subtask in one worker. It outlives steps; what it keeps between them is in its snapshot or in keyed state.
+
+    The life of a step: :meth:`begin`, then records and watermarks as they come, :meth:`finish`.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.node = setup.node
+        self.subtask = setup.subtask
+        self.backend = KeyedBackend(self.node.name) if self.node.keyed else None
+        self.context = SubtaskContext(self.node, self.subtask, self.backend, setup.parameters, setup.attempt)
+        self.output = Output(self.node.name, self._output_type(), self.node.side_types)
+        self.gate: WatermarkGate = WatermarkGate(())
+        self.writers: dict[int, ChannelWriter] = {}
+        self.opened = False
+        self.records_in = 0
+        self._header: StepHeader
+
+    def _output_type(self) -> Any:
+        return self.node.output_type
+
+    # -- the life of a function
+
+    def functions(self) -> list[Function]:
+        """The operator's own function, then the key selectors and partitioners behind it."""
+        found = self.node.spec.functions()
+        for edge in self.node.outputs:
+            found += edge.partitioning.functions()
+        return found
+
+    def open(self) -> None:
+        """Open the user's functions, once a worker and subtask."""
+        for function in self.functions():
+            self.call_user(function.open, self.context)
+        self.opened = True
+
+    def close(self) -> None:
+        if self.opened:
+            self.opened = False
+            for function in self.functions():
+                self.call_user(function.close)
+
+    def call_user(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except UserCodeError:
+            raise
+        except Exception as error:
+            raise UserCodeError(self.node.name, NO_RECORD, error) from error
+
+    # -- the life of a step
+
+    def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
+        """Take the state of the version that the step starts from."""
+        self._header = header
+        self.records_in = 0
+        if self.backend is not None:
+            assert store is not None
+            self.backend.begin(store, header.now)
+        if start.local is not None:
+            gate, own = pickle.loads(start.local)
+            self.gate.restore(gate)
+            self.restore(own)
+
+    def start(self) -> Iterator[None]:
+        """Work that is due before the first record; a source does all of its work here and yields between batches."""
+        return iter(())
+
+    def restore(self, own: Any) -> None:
+        """Take back what :meth:`snapshot` gave."""
+
+    def snapshot(self) -> Any:
+        """Small state of the subtask itself, beside keyed state."""
+        return None
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        raise NotImplementedError
+
+    def control(self, channel: int, segment: Any) -> None:
+        """A watermark or idleness on one channel."""
+        if segment == IDLE:
+            was_idle = self.gate.idle
+            moved = self.gate.mark_idle(channel)
+            if moved is not None:
+                self.watermark(moved)
+            if self.gate.idle and not was_idle:
+                self.output.idle()
+            return
+        moved = self.gate.advance(channel, segment)
+        if moved is not None:
+            self.watermark(moved)
+
+    def watermark(self, watermark: int) -> None:
+        """The operator's own watermark moved."""
+        self.output.watermark(watermark)
+
+    def end_step(self) -> None:
+        """Work that is due after the last record of the step."""
+
+    def end_input(self) -> None:
+        """No more input will come, ever."""
+
+    def finish(self, ack: SubtaskAck) -> None:
+        """Fill in what happened."""
+        ack.records_in = self.records_in
+        ack.records_out = self.output.count
+        ack.local = pickle.dumps((self.gate.snapshot(), self.snapshot()), 5)
+        ack.watermark = self.gate.current
+        ack.metrics = self.context.metrics.drain()
+
+
+class FunctionOperator(Operator):
+    """Shared by operators that call user functions: clocks, contexts, side outputs, timers."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.clock: Clock
+        self.call: CallContext | KeyedCallContext
+        if self.backend is not None:
+            self.clock = KeyedClock(self.node.name, self.backend)
+            self.call = KeyedCallContext(self.clock, self.backend)
+        else:
+            self.clock = Clock(self.node.name)
+            self.call = CallContext(self.clock)
+
+    def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
+        super().begin(header, start, store)
+        self.clock.now = header.now
+        self.clock.watermark = self.gate.current
+
+    # -- emitting
+
+    def emit(self, results: list[Any], timestamps: Timestamps) -> None:
+        """Send results on, those that are ``(tag, value)`` to their side outputs."""
+        for result in results:
+            if result.__class__ is tuple and len(result) == 2 and result[0].__class__ is OutputTag:
+                self._emit_tagged(results, timestamps)
+                return
+        self.output.emit(results, timestamps)
+
+    def _emit_tagged(self, results: list[Any], timestamps: Timestamps) -> None:
+        main: list[Any] = []
+        main_times: list[int] = []
+        sides: dict[str, tuple[list[Any], list[int]]] = {}
+        for position, result in enumerate(results):
+            if result.__class__ is tuple and len(result) == 2 and result[0].__class__ is OutputTag:
+                values, times = sides.setdefault(result[0].tag_id, ([], []))
+                values.append(result[1])
+            else:
+                values, times = main, main_times
+                values.append(result)
+            if timestamps is not None:
+                times.append(timestamps[position])
+        self.output.emit(main, main_times if timestamps is not None else None)
+        for tag, (values, times) in sides.items():
+            self.output.emit_side(tag, values, times if timestamps is not None else None)
+
+    # -- timers
+
+    def on_timer(self, timestamp: int, context: Any) -> Any:
+        """The user's callback; operators that have one override this."""
+        return None
+
+    def start(self) -> Iterator[None]:
+        self._fire_processing_timers()
+        return iter(())
+
+    def end_step(self) -> None:
+        # A timer set for the past during the step is due now, not at the next step.
+        self._fire_processing_timers()
+
+    def watermark(self, watermark: int) -> None:
+        self.clock.watermark = watermark
+        if self.backend is not None:
+            self._fire(self.backend.event_timers.due(watermark), TimeDomain.EVENT_TIME)
+        self.output.watermark(watermark)
+
+    def _fire_processing_timers(self) -> None:
+        # At the end of bounded input pending processing-time timers are dropped, as in Flink.
+        if self.backend is not None and not self._header.final:
+            self._fire(self.backend.processing_timers.due(self.clock.now), TimeDomain.PROCESSING_TIME)
+
+    def _fire(self, due: Any, domain: TimeDomain) -> None:
+        assert isinstance(self.call, KeyedCallContext)
+        assert self.backend is not None
+        results: list[Any] = []
+        times: list[int] = []
+        self.call.domain = domain
+        timestamp = 0
+        try:
+            for timestamp, slot in due:
+                self.backend.scope.slot = slot
+                self.call.time = timestamp
+                produced = self.on_timer(timestamp, self.call)
+                if produced is not None:
+                    results.extend(produced)
+                    times.extend([timestamp] * (len(results) - len(times)))
+                    if len(results) >= _EMIT_AT:
+                        self.emit(results, times)
+                        results, times = [], []
+        except UserCodeError:
+            raise
+        except Exception as error:
+            raise UserCodeError(f"{self.node.name} (timer at {timestamp})", self.call.get_current_key(), error) from error
+        self.emit(results, times)
+
+    def finish(self, ack: SubtaskAck) -> None:
+        if self.backend is not None:
+            ack.next_timer = self.backend.processing_timers.first()
+        super().finish(ack)
+
+

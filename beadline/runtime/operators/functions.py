@@ -1,0 +1,263 @@
+"""Operators that call user functions, one class a shape.
+
+They work on whole batches: the loop over records is the only per-record Python there is besides user code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from beadline.api.function import Function
+from beadline.api.state_descriptors import ValueStateDescriptor
+from beadline.common.typeinfo import Types
+from beadline.graph.specs import FunctionSpec
+from beadline.runtime.failure import UserCodeError
+from beadline.runtime.gate import MAX_WATERMARK
+from beadline.runtime.operators.base import FunctionOperator, Setup
+from beadline.runtime.writer import Timestamps
+from beadline.state.codec import freeze, is_immutable, thaw
+from beadline.state.keyed import KeyedValueState
+
+
+class _UserFunctionOperator(FunctionOperator):
+    """Finds the user's method: a callable is taken as it is, a Function by the method of its shape."""
+
+    methods: tuple[str, ...]
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        spec = self.node.spec
+        assert isinstance(spec, FunctionSpec)
+        self.function = spec.function
+        self.batch = spec.batch
+        self.calls: list[Callable[..., Any]] = [
+            getattr(spec.function, method) if isinstance(spec.function, Function) else spec.function
+            for method in self.methods
+        ]
+
+    def _fail(self, record: Any, error: Exception) -> UserCodeError:
+        return UserCodeError(self.node.name, record, error)
+
+
+class MapOperator(_UserFunctionOperator):
+    methods: tuple[str, ...] = ("map",)
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        self.records_in += len(records)
+        call = self.calls[input_index]
+        results: list[Any] = []
+        add = results.append
+        record = None
+        try:
+            if self.backend is None:
+                for record in records:
+                    add(call(record))
+            else:
+                assert keys is not None
+                scope = self.backend.scope
+                for record, key in zip(records, keys, strict=True):
+                    scope.slot = key
+                    add(call(record))
+        except Exception as error:
+            raise self._fail(record, error) from error
+        self.emit(results, timestamps)
+
+
+class FilterOperator(_UserFunctionOperator):
+    methods = ("filter",)
+
+    def _output_type(self) -> Any:
+        return None  # records pass as they are
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        self.records_in += len(records)
+        call = self.calls[0]
+        kept: list[int] = []
+        position = 0
+        record = None
+        scope = self.backend.scope if self.backend is not None else None
+        try:
+            for position, record in enumerate(records):
+                if scope is not None:
+                    assert keys is not None
+                    scope.slot = keys[position]
+                if call(record):
+                    kept.append(position)
+        except Exception as error:
+            raise self._fail(record, error) from error
+        if len(kept) == len(records):
+            self.output.emit(records, timestamps)
+        else:
+            times = None if timestamps is None else [timestamps[i] for i in kept]
+            self.output.emit([records[i] for i in kept], times)
+
+
+class _ManyOperator(_UserFunctionOperator):
+    """Each call gives any number of results."""
+
+    def _loop(
+        self,
+        call: Callable[[Any], Iterable[Any] | None],
+        records: list[Any],
+        timestamps: Timestamps,
+        keys: list[Any] | None,
+    ) -> None:
+        self.records_in += len(records)
+        results: list[Any] = []
+        extend = results.extend
+        scope = self.backend.scope if self.backend is not None else None
+        context = self.call
+        record = None
+        times: list[int] | None = None
+        try:
+            if timestamps is None:
+                context.time = None
+                if scope is not None:
+                    assert keys is not None
+                    for record, key in zip(records, keys, strict=True):
+                        scope.slot = key
+                        produced = call(record)
+                        if produced is not None:
+                            extend(produced)
+                else:
+                    for record in records:
+                        produced = call(record)
+                        if produced is not None:
+                            extend(produced)
+            else:
+                times = []
+                for position, record in enumerate(records):
+                    context.time = time = timestamps[position]
+                    if scope is not None:
+                        assert keys is not None
+                        scope.slot = keys[position]
+                    produced = call(record)
+                    if produced is not None:
+                        extend(produced)
+                        times.extend([time] * (len(results) - len(times)))
+        except UserCodeError:
+            raise
+        except Exception as error:
+            raise self._fail(record, error) from error
+        self.emit(results, times)
+
+
+class FlatMapOperator(_ManyOperator):
+    methods: tuple[str, ...] = ("flat_map",)
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        self._loop(self.calls[input_index], records, timestamps, keys)
+
+
+class ProcessOperator(_ManyOperator):
+    methods: tuple[str, ...] = ("process_element",)
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._on_timer = getattr(self.function, "on_timer", None)
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        context, call = self.call, self.calls[input_index]
+        if timestamps is not None or keys is None:
+            self._loop(lambda record: call(record, context), records, timestamps, keys)
+            return
+        # The hot path of most jobs: keyed, without timestamps.
+        assert self.backend is not None
+        self.records_in += len(records)
+        context.time = None
+        scope = self.backend.scope
+        results: list[Any] = []
+        extend = results.extend
+        record = None
+        try:
+            for record, scope.slot in zip(records, keys, strict=True):
+                produced = call(record, context)
+                if produced is not None:
+                    extend(produced)
+        except Exception as error:
+            raise self._fail(record, error) from error
+        self.emit(results, None)
+
+    def on_timer(self, timestamp: int, context: Any) -> Any:
+        return None if self._on_timer is None else self._on_timer(timestamp, context)
+
+
+class CoMapOperator(MapOperator):
+    methods = ("map1", "map2")
+
+    def emit(self, results: list[Any], timestamps: Timestamps) -> None:
+        """A map of connected streams may return None for nothing, as in PyFlink."""
+        kept = [i for i, result in enumerate(results) if result is not None]
+        if len(kept) < len(results):
+            timestamps = None if timestamps is None else [timestamps[i] for i in kept]
+            results = [results[i] for i in kept]
+        super().emit(results, timestamps)
+
+
+class CoFlatMapOperator(FlatMapOperator):
+    methods = ("flat_map1", "flat_map2")
+
+
+class CoProcessOperator(ProcessOperator):
+    methods = ("process_element1", "process_element2")
+
+
+class ReduceOperator(_UserFunctionOperator):
+    """A running fold per key. In batch mode only the last value of each key is emitted, at the end of input."""
+
+    methods = ("reduce",)
+
+    def _output_type(self) -> Any:
+        return None  # converted before it enters the state
+
+    def open(self) -> None:
+        super().open()
+        assert self.backend is not None
+        state = self.backend.state(ValueStateDescriptor("_reduce", Types.PICKLED_BYTE_ARRAY()))
+        assert isinstance(state, KeyedValueState)
+        self._state = state
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        assert self.backend is not None
+        assert keys is not None
+        self.records_in += len(records)
+        scope, reduce = self.backend.scope, self.calls[0]
+        value, update = self._state.value, self._state.update
+        convert = self.node.output_type.converter()
+        results: list[Any] = []
+        add = results.append
+        record = None
+        try:
+            for record, scope.slot in zip(records, keys, strict=True):
+                current = value()
+                if current is None:
+                    if self.batch:
+                        self.backend.event_timers.register(MAX_WATERMARK, scope.slot)
+                    reduced = record
+                else:
+                    reduced = reduce(current, record)
+                    if convert is not None:
+                        reduced = convert(reduced)
+                update(reduced)
+                # What goes on must not be the object that state holds, if somebody can change it.
+                add(reduced if is_immutable(reduced) else thaw(freeze(reduced)))
+        except Exception as error:
+            raise self._fail(record, error) from error
+        if not self.batch:
+            self.emit(results, timestamps)
+
+    def on_timer(self, timestamp: int, context: Any) -> Any:
+        return [self._state.value()]
+
+
+FUNCTION_OPERATORS: dict[str, type[FunctionOperator]] = {
+    "map": MapOperator,
+    "filter": FilterOperator,
+    "flat_map": FlatMapOperator,
+    "process": ProcessOperator,
+    "reduce": ReduceOperator,
+    "co_map": CoMapOperator,
+    "co_flat_map": CoFlatMapOperator,
+    "co_process": CoProcessOperator,
+}

@@ -1,0 +1,83 @@
+"""Operators at the end of the flow. In a step they only stage: what they took becomes visible when the step is sealed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beadline.graph.specs import PrintSpec, SinkSpec
+from beadline.runtime.failure import UserCodeError
+from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
+from beadline.runtime.operators.base import Operator, Setup
+from beadline.runtime.writer import Timestamps
+from beadline.state.store import HeapStore
+
+
+class PrintOperator(Operator):
+    """Lines travel in the acknowledgement; the driver prints them in order."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        spec = self.node.spec
+        assert isinstance(spec, PrintSpec)
+        self._format = spec.type_info.formatter()
+        prefix = spec.identifier or ""
+        if self.node.parallelism > 1:
+            prefix += f":{self.subtask + 1}" if prefix else str(self.subtask + 1)
+        self._prefix = f"{prefix}> " if prefix else ""
+        self._lines: list[str] = []
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        self.records_in += len(records)
+        prefix, to_text = self._prefix, self._format
+        record = None
+        try:
+            for record in records:
+                self._lines.append(prefix + to_text(record))
+        except Exception as error:
+            raise UserCodeError(self.node.name, record, error) from error
+
+    def finish(self, ack: SubtaskAck) -> None:
+        super().finish(ack)
+        ack.lines, self._lines = self._lines, []
+
+
+class CollectOperator(Operator):
+    """Records travel in the acknowledgement to the program that waits for them."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._collected: list[Any] = []
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        self.records_in += len(records)
+        self._collected.extend(records)
+
+    def finish(self, ack: SubtaskAck) -> None:
+        super().finish(ack)
+        ack.collected, self._collected = self._collected, []
+
+
+class SinkOperator(Operator):
+    """Hands records to a sink's stager, which writes them where nobody sees them yet."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        spec = self.node.spec
+        assert isinstance(spec, SinkSpec)
+        self._sink = spec.sink
+        self._stager: Any = None
+
+    def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
+        super().begin(header, start, store)
+        self._stager = self._sink.stager(self.subtask, header.step, header.now)
+
+    def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
+        self.records_in += len(records)
+        try:
+            self._stager.write(records, timestamps)
+        except Exception as error:
+            raise UserCodeError(self.node.name, records[0], error) from error
+
+    def finish(self, ack: SubtaskAck) -> None:
+        super().finish(ack)
+        ack.staged = self._stager.finish()

@@ -1,0 +1,45 @@
+"""The source operator: reads the splits that the driver planned for its subtask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from beadline.graph.specs import SourceSpec
+from beadline.runtime.failure import NO_RECORD, UserCodeError
+from beadline.runtime.gate import MAX_WATERMARK
+from beadline.runtime.messages import StepHeader, SubtaskInput
+from beadline.runtime.operators.base import Operator, Setup
+from beadline.state.store import HeapStore
+
+
+class SourceOperator(Operator):
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        spec = self.node.spec
+        assert isinstance(spec, SourceSpec)
+        self._source = spec.source
+        self._start: SubtaskInput
+
+    def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
+        super().begin(header, start, store)
+        self._start = start
+
+    def start(self) -> Iterator[None]:
+        for split in self._start.splits:
+            batches = iter(self._source.read_batches(split))
+            while True:
+                try:
+                    records = next(batches, None)
+                except Exception as error:
+                    raise UserCodeError(f"source {self.node.name}", NO_RECORD, error) from error
+                if records is None:
+                    break
+                self.records_in += len(records)
+                self.output.emit(records, None)
+                yield
+        if self._start.ended:
+            self.output.watermark(MAX_WATERMARK)
+
+    def records(self, input_index: int, records: list[Any], timestamps: Any, keys: Any) -> None:
+        raise AssertionError("a source has no input")

@@ -1,0 +1,90 @@
+"""Where an operator's results go: the next operators of its level, and the writers of its exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from beadline.common.typeinfo import TypeInformation
+from beadline.runtime.failure import UserCodeError
+from beadline.runtime.writer import IDLE, Timestamps
+from beadline.state.codec import dumps, is_immutable, loads_trusted
+
+
+class Target(Protocol):
+    """Takes what an operator emits."""
+
+    def records(self, records: list[Any], timestamps: Timestamps) -> None: ...
+
+    def control(self, segment: Any) -> None: ...
+
+
+class Output:
+    """The main output and the side outputs of one operator subtask."""
+
+    def __init__(self, operator: str, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]) -> None:
+        self._operator = operator
+        self._convert = output_type.converter() if output_type is not None else None
+        self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}
+        self._main: list[Target] = []
+        self._side: dict[str, list[Target]] = {}
+        self.count = 0
+
+    def connect(self, targets: list[tuple[str | None, Target]]) -> None:
+        """Set the targets of the step that begins."""
+        self._main = [target for tag, target in targets if tag is None]
+        self._side = {}
+        for tag, target in targets:
+            if tag is not None:
+                self._side.setdefault(tag, []).append(target)
+        self.count = 0
+
+    def emit(self, records: list[Any], timestamps: Timestamps) -> None:
+        if not records:
+            return
+        self.count += len(records)
+        if self._convert is not None:
+            records = self._converted(records, self._convert)
+        self._deliver(self._main, records, timestamps)
+
+    def emit_side(self, tag: str, records: list[Any], timestamps: Timestamps) -> None:
+        targets = self._side.get(tag)
+        if not targets:
+            return
+        convert = self._convert_side.get(tag)
+        if convert is not None:
+            records = self._converted(records, convert)
+        self._deliver(targets, records, timestamps)
+
+    def _converted(self, records: list[Any], convert: Callable[[Any], Any]) -> list[Any]:
+        converted: list[Any] = []
+        record = None
+        try:
+            for record in records:
+                converted.append(convert(record))
+        except Exception as error:
+            raise UserCodeError(self._operator, record, error) from error
+        return converted
+
+    def _deliver(self, targets: list[Target], records: list[Any], timestamps: Timestamps) -> None:
+        if len(targets) == 1:
+            targets[0].records(records, timestamps)
+            return
+        # Branches must not see each other's changes to a mutable record.
+        shared = all(map(is_immutable, records))
+        for position, target in enumerate(targets):
+            own = records if shared or position == len(targets) - 1 else loads_trusted(dumps(records))
+            target.records(own, timestamps)
+
+    def watermark(self, watermark: int) -> None:
+        self._control(watermark)
+
+    def idle(self) -> None:
+        self._control(IDLE)
+
+    def _control(self, segment: Any) -> None:
+        for target in self._main:
+            target.control(segment)
+        for targets in self._side.values():
+            for target in targets:
+                target.control(segment)

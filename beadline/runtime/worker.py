@@ -1,0 +1,97 @@
+"""What a Spark Python worker keeps between steps: per run, the plan, the opened operators and the state stores."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any
+
+import cloudpickle
+
+from beadline import pyflink_alias
+from beadline.graph.plan import Plan
+from beadline.runtime.operators import Operator, Setup, make_operator
+from beadline.state import codec
+from beadline.state.files import RunFiles
+from beadline.state.store import HeapStore
+
+
+class Shipment:
+    """What is broadcast to the workers once a run, as one pickle: classes keep their identity across its parts.
+
+    :ivar plan: the plan with the user's functions
+    :ivar main_classes: classes of the user's script, set on the worker's ``__main__`` so that their instances unpickle
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        main_classes: dict[str, type],
+        job_modules: tuple[str, ...],
+        registered: frozenset[tuple[str, str]],
+        pyflink_names: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.main_classes = main_classes
+        self.job_modules = job_modules
+        self.registered = registered
+        self.pyflink_names = pyflink_names
+
+
+class WorkerRun:
+    """One run as seen by one worker."""
+
+    def __init__(self, run: str, data: bytes, state_root: str) -> None:
+        self.run = run
+        self._data = data
+        shipment: Shipment = cloudpickle.loads(data)
+        self.plan = shipment.plan
+        self._shipment = shipment
+        self.files = RunFiles(state_root)
+        self.operators: dict[tuple[int, int], list[Operator]] = {}
+        self.stores: dict[tuple[int, int], HeapStore] = {}
+        self.reported: set[tuple[int, str]] = set()
+
+    def enter(self) -> None:
+        """Make the classes of the run's script those that unpickling finds; two runs may have scripts of their own."""
+        main = sys.modules["__main__"]
+        for name, cls in self._shipment.main_classes.items():
+            setattr(main, name, cls)
+        if self._shipment.pyflink_names:
+            pyflink_alias.install()
+        codec.trust(self._shipment.job_modules, self._shipment.registered)
+
+    def make_operators(self, level: int, partition: int, attempt: int) -> list[Operator]:
+        """New operators for one task. Each subtask gets function objects of its own."""
+        plan: Plan = cloudpickle.loads(self._data).plan
+        return [
+            make_operator(Setup(node, partition, plan.job_parameters, attempt))
+            for node in plan.nodes_of(level, partition)
+        ]
+
+    def close(self) -> None:
+        """Close functions in good order and let everything go. An error in close() has nobody left to hear it."""
+        for operators in self.operators.values():
+            for operator in operators:
+                with contextlib.suppress(Exception):
+                    operator.close()
+        self.operators.clear()
+        self.stores.clear()
+
+
+_RUNS: dict[str, WorkerRun] = {}
+
+
+def enter_run(run: str, live: tuple[str, ...], shipment: Any, state_root: str) -> WorkerRun:
+    """The worker's view of a run, made at first touch; runs that have ended are closed and dropped."""
+    forget_all_but(live)
+    known = _RUNS.get(run)
+    if known is None:
+        known = _RUNS[run] = WorkerRun(run, shipment.value, state_root)
+    known.enter()
+    return known
+
+
+def forget_all_but(live: tuple[str, ...]) -> None:
+    for name in [name for name in _RUNS if name not in live]:
+        _RUNS.pop(name).close()
