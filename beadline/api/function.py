@@ -37,10 +37,10 @@ class Function(ABC):  # noqa: B024 - subclasses say what is abstract
     from ``open``.
     """
 
-    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 - optional to override
+    def open(self, runtime_context: RuntimeContext) -> None:
         """Called once before the first element; get state handles and connections here."""
 
-    def close(self) -> None:  # noqa: B027 - optional to override
+    def close(self) -> None:
         """Called when the subtask ends in good order; after a failure the object is dropped without it."""
 
 

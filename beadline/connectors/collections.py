@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,7 +70,7 @@ class SequenceSource(StepSource):
         first = start["next"]
         end = min(self._end + 1, first + max(rows, 1))
         cuts = [first + (end - first) * i // parallelism for i in range(parallelism + 1)]
-        return {"next": end}, [(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+        return {"next": end}, [(a, b) for a, b in itertools.pairwise(cuts) if b > a]
 
     def finished(self, position: Position) -> bool:
         return bool(position["next"] > self._end)

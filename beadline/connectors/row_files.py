@@ -1,7 +1,7 @@
 """Rows to files, each file complete when it appears.
 
-Pieces are staged per step: small ones ride in the acknowledgement, larger ones lie in a hidden folder. A part file is published by writing its pieces,
-in order, under a hidden name, then renaming it.
+Pieces are staged per step: small ones ride in the acknowledgement, larger ones lie in a hidden folder. A part file
+is published by writing its pieces, in order, under a hidden name, then renaming it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The contract of a sink that stages.
 
-In a step a sink only stages: each subtask writes where nobody looks and reports its pieces in the acknowledgement. When the step is
-sealed the driver hands the pieces to the sink's committer, which decides what to publish and when. Publishing is idempotent: it may be
-asked for twice.
+In a step a sink only stages: each subtask writes where nobody looks and reports its pieces in the acknowledgement.
+When the step is sealed the driver hands the pieces to the sink's committer, which decides what to publish and when.
+Publishing is idempotent: it may be asked for twice.
 """
 
 from __future__ import annotations

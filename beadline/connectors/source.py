@@ -1,7 +1,7 @@
 """The contract of a source, and the adapter that fulfils it with any reader of PySpark's streaming data source API.
 
-A source lives on both sides: the driver asks it for the range of the next step, tasks read the splits of that range. Reading a split
-twice must give the same records in the same order.
+A source lives on both sides: the driver asks it for the range of the next step, tasks read the splits of that range.
+Reading a split twice must give the same records in the same order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class StepSource(ABC):
 
     @abstractmethod
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
-        """The end of the next range of about ``rows`` records, and its splits. An end equal to the start means no new data."""
+        """The end of the next range of about ``rows`` records, and its splits. An end equal to the start means no
+        new data."""
 
     @abstractmethod
     def finished(self, position: Position) -> bool:
@@ -105,7 +106,8 @@ class ReaderSource(StepSource):
 
 
 class SimpleReaderSource(StepSource):
-    """Reads with a :class:`SimpleDataSourceStreamReader`: the driver learns the end, a task reads between the offsets."""
+    """Reads with a :class:`SimpleDataSourceStreamReader`: the driver learns the end, a task reads between the
+    offsets."""
 
     def __init__(self, reader: SimpleDataSourceStreamReader) -> None:
         self._reader = reader
@@ -162,7 +164,9 @@ def as_source(source: Any) -> StepSource:
     if isinstance(source, DataSource):
         return _from_data_source(source)
     if isinstance(source, type):
-        raise ConfigurationError(f"from_source needs an object, got the class {source.__name__}: did you mean {source.__name__}(…)?")
+        raise ConfigurationError(
+            f"from_source needs an object, got the class {source.__name__}: did you mean {source.__name__}(…)?"
+        )
     raise UnsupportedFeatureError(
         f"from_source can't read from {type(source).__name__}. Use FileSource, NumberSequenceSource, or a "
         "DataSourceStreamReader, SimpleDataSourceStreamReader or DataSource of PySpark."
@@ -175,6 +179,7 @@ def _from_data_source(source: DataSource) -> StepSource:
 
     schema = source.schema()
     struct = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+    assert isinstance(struct, StructType)
     try:
         return ReaderSource(source.streamReader(struct))
     except PySparkNotImplementedError:

@@ -1,7 +1,7 @@
 """Lines of text files.
 
-A split is a range of bytes; it owns the lines that *start* in it, so ranges can be cut anywhere and every line is read once. Compressed files and
-charsets in which a line feed is more than one byte are read whole.
+A split is a range of bytes; it owns the lines that *start* in it, so ranges can be cut anywhere and every line is
+read once. Compressed files and charsets in which a line feed is more than one byte are read whole.
 """
 
 from __future__ import annotations

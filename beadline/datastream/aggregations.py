@@ -22,7 +22,8 @@ class PositionReduce(ReduceFunction):
         if not isinstance(value2, tuple | list | Row):
             if self._position != 0:
                 raise TypeMismatchError(
-                    f"{self._how}({self._position!r}): the element {value2!r} has no fields; use position 0 for the element itself"
+                    f"{self._how}({self._position!r}): the element {value2!r} has no fields; use "
+                    "position 0 for the element itself"
                 )
             return self._choose(value1, value2)
         old, new = self._field(value1), self._field(value2)

@@ -287,7 +287,8 @@ class DataStream:
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
         raise UnsupportedFeatureError(
-            f"add_sink({type(sink_func).__name__}): SinkFunction wraps Java objects in PyFlink; use sink_to() with a FileSink, or print()"
+            f"add_sink({type(sink_func).__name__}): SinkFunction wraps Java objects in PyFlink; use "
+            "sink_to() with a FileSink, or print()"
         )
 
     def execute_and_collect(

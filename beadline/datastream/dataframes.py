@@ -75,7 +75,9 @@ class ParquetSource(StepSource):
 def from_dataframe(env: StreamExecutionEnvironment, df: DataFrame, type_info: TypeInformation | None) -> DataStream:
     """Write the DataFrame to Parquet once, then read that."""
     if df.isStreaming:
-        raise ConfigurationError("from_dataframe() takes a bounded DataFrame; for a stream use from_source() with its reader")
+        raise ConfigurationError(
+            "from_dataframe() takes a bounded DataFrame; for a stream use from_source() with its reader"
+        )
     if not isinstance(df, DataFrame):
         raise TypeMismatchError(f"from_dataframe() takes a Spark DataFrame, got {type(df).__name__}")
     folder = tempfile.mkdtemp(prefix="beadline-dataframe-")

@@ -39,7 +39,8 @@ _LOG = logging.getLogger("beadline")
 class StreamExecutionEnvironment:
     """Builds programs and runs them on Spark.
 
-    It uses the active SparkSession if there is one, and makes a local one otherwise. Nothing is started before ``execute``.
+    It uses the active SparkSession if there is one, and makes a local one otherwise. Nothing is started before
+    ``execute``.
     """
 
     def __init__(self, configuration: Configuration | None = None) -> None:
@@ -172,7 +173,9 @@ class StreamExecutionEnvironment:
         self._configuration.add_all(options.of_state_backend(state_backend))
         return self
 
-    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> StreamExecutionEnvironment:
+    def set_restart_strategy(
+        self, restart_strategy_configuration: RestartStrategyConfiguration
+    ) -> StreamExecutionEnvironment:
         """PyFlink 1.x's way to choose the restart strategy."""
         self._configuration.add_all(options.of_restart_strategy(restart_strategy_configuration))
         return self
@@ -191,7 +194,8 @@ class StreamExecutionEnvironment:
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
         raise UnsupportedFeatureError(
-            "set_python_requirements() is not supported by Beadline: install the packages in the executors' Python environment, "
+            "set_python_requirements() is not supported by Beadline: install the packages in the "
+            "executors' Python environment, "
             "or ship one with spark-submit --archives"
         )
 
@@ -212,7 +216,9 @@ class StreamExecutionEnvironment:
     def from_collection(self, collection: list[Any], type_info: TypeInformation | None = None) -> DataStream:
         """The elements of a list, in order, from a source of parallelism one."""
         output = type_info if type_info is not None else Types.PICKLED_BYTE_ARRAY()
-        node = self._add_node("Collection Source", SourceSpec(CollectionSource(list(collection), type_info)), output, [])
+        node = self._add_node(
+            "Collection Source", SourceSpec(CollectionSource(list(collection), type_info)), output, []
+        )
         node.single = True
         return self._stream(node)
 
@@ -252,14 +258,19 @@ class StreamExecutionEnvironment:
 
         return from_dataframe(self, df, type_info)
 
-    def add_source(self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None) -> DataStream:
+    def add_source(
+        self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None
+    ) -> DataStream:
         raise UnsupportedFeatureError(
-            f"add_source({type(source_func).__name__}): SourceFunction wraps Java objects in PyFlink; use from_source() with a "
+            f"add_source({type(source_func).__name__}): SourceFunction wraps Java objects in PyFlink; "
+            "use from_source() with a "
             "DataSourceStreamReader of PySpark"
         )
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
-        raise UnsupportedFeatureError("create_input(): Java input formats are not supported by Beadline; use from_source()")
+        raise UnsupportedFeatureError(
+            "create_input(): Java input formats are not supported by Beadline; use from_source()"
+        )
 
     # -- execution
 
@@ -291,9 +302,7 @@ class StreamExecutionEnvironment:
 
     # -- inside
 
-    def _start(
-        self, job_name: str | None, collected: Callable[[str, list[Any]], None] | None = None
-    ) -> MasterControl:
+    def _start(self, job_name: str | None, collected: Callable[[str, list[Any]], None] | None = None) -> MasterControl:
         plan = self._plan(job_name)
         self._pending.clear()
         executable = self._configuration.get_string(options.PYTHON_EXECUTABLE, None)
@@ -349,7 +358,9 @@ class _SourceStream(DataStream):
         self._source = source
 
     def _node(self, what: str) -> Node:
-        return self._source if what.startswith(("name", "get_name", "uid", "set_uid", "set_desc")) else super()._node(what)
+        return (
+            self._source if what.startswith(("name", "get_name", "uid", "set_uid", "set_desc")) else super()._node(what)
+        )
 
     def set_parallelism(self, parallelism: int) -> DataStream:
         self._source.parallelism = checked_parallelism(parallelism, self._source.name)

@@ -1,7 +1,8 @@
 """The executable plan: parallelism and ids resolved, the graph cut into levels.
 
-A level holds the nodes that run between two exchanges. Nodes of one level that are joined by a plain forward edge call each other; all
-other edges are exchanges. A DAG is linearised by depth: rows for a deeper level pass through the levels between.
+A level holds the nodes that run between two exchanges. Nodes of one level that are joined by a plain forward edge
+call each other; all other edges are exchanges. A DAG is linearised by depth: rows for a deeper level pass through
+the levels between.
 """
 
 from __future__ import annotations
@@ -15,11 +16,8 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.specs import (
-
-
     Forward,
     FunctionSpec,
-
     Partitioning,
     Rebalance,
     SourceSpec,
@@ -157,9 +155,7 @@ def make_plan(
             tuple(inputs[node.id]),
             tuple(outputs[node.id]),
         )
-    levels = tuple(
-        tuple(n.id for n in ordered if depth[n.id] == level) for level in range(max(depth.values()) + 1)
-    )
+    levels = tuple(tuple(n.id for n in ordered if depth[n.id] == level) for level in range(max(depth.values()) + 1))
     return Plan(job_name, planned, edges, levels, job_parameters or {})
 
 
@@ -220,7 +216,8 @@ def _uids(ordered: list[Node], refuse_generated: bool) -> dict[int, tuple[str, b
         uid = node.uid_hash or node.uid or _generated_uid(node, uids)
         if uid in by_uid:
             raise GraphError(
-                f"operators '{by_uid[uid].name}' and '{node.name}' have the same uid '{uid}'; uids must be unique in a job"
+                f"operators '{by_uid[uid].name}' and '{node.name}' have the same uid '{uid}'; uids "
+                "must be unique in a job"
             )
         by_uid[uid] = node
         uids[node.id] = (uid, generated)
@@ -232,5 +229,3 @@ def _generated_uid(node: Node, known: dict[int, tuple[str, bool]]) -> str:
     shape = getattr(node.spec, "shape", type(node.spec).__name__)
     parts = [str(len(known)), shape, *(known[edge.source.id][0] for edge in node.inputs)]
     return xxhash.xxh3_128_hexdigest("|".join(parts).encode())
-
-

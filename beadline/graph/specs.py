@@ -50,8 +50,8 @@ class FunctionSpec(Spec):
 class TimestampsSpec(Spec):
     """Assigns timestamps and makes watermarks.
 
-    :ivar every: a watermark after so many records, counted over the whole stream and not over a step, so that what is late
-        does not depend on how the stream was cut
+    :ivar every: a watermark after so many records, counted over the whole stream and not over a step, so that what
+        is late does not depend on how the stream was cut
     """
 
     strategy: WatermarkStrategy

@@ -12,7 +12,8 @@ from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_range
 from beadline.state.version import Handle, RunRef, root_version
 
-# Inline runs ride along with every step until they are this many or this large; then the driver writes them to one file.
+# Inline runs ride along with every step until they are this many or this large; then the driver writes them to one
+# file.
 _INLINE_RUNS = 8
 _INLINE_BYTES = 16 << 10
 # The newest runs are not merged: a worker that missed some steps finds its version among them.
@@ -73,8 +74,8 @@ class StateBook:
     def merges(self) -> list[MergeRequest]:
         """Runs that should become one.
 
-        A window of runs grows from the newest ones back, as long as the next older run is not much larger than what the window already holds:
-        a large run is rewritten only when a good part of it has changed.
+        A window of runs grows from the newest ones back, as long as the next older run is not much larger than what
+        the window already holds: a large run is rewritten only when a good part of it has changed.
         """
         requests = []
         for (node_id, subtask), handle in self.handles.items():

@@ -1,7 +1,8 @@
 """The job master's loop.
 
-A step goes: ask the sources for a range, run the step on Spark, check the acknowledgements, seal. What is not sealed never happened: the same step
-is run again from the last sealed version. After sealing, and only then, lines are printed, records handed over and files published.
+A step goes: ask the sources for a range, run the step on Spark, check the acknowledgements, seal. What is not sealed
+never happened: the same step is run again from the last sealed version. After sealing, and only then, lines are
+printed, records handed over and files published.
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ class JobMaster:
         self._warned: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: step {self._step}, {self._total_records} records>"
+        return (
+            f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: step {self._step}, "
+            f"{self._total_records} records>"
+        )
 
     # -- for the client
 
@@ -177,7 +181,8 @@ class JobMaster:
                 source.prepare(self._settings.batch)
                 if self._settings.batch and not source.bounded:
                     raise ConfigurationError(
-                        f"source '{node.name}' never ends, which batch mode does not allow; use RuntimeExecutionMode.STREAMING"
+                        f"source '{node.name}' never ends, which batch mode does not allow; use "
+                        "RuntimeExecutionMode.STREAMING"
                     )
                 position = source.initial()
                 sources.append(_Source(node, source, position, source.finished(position)))
@@ -252,9 +257,7 @@ class JobMaster:
 
     def _header(self, now: int, final: bool) -> StepHeader:
         root = self._files.root
-        return StepHeader(
-            self.job_id, self._step, now, final, tuple(_live_runs), root, self._settings.inline_limit
-        )
+        return StepHeader(self.job_id, self._step, now, final, tuple(_live_runs), root, self._settings.inline_limit)
 
     def _inputs(self, sources: list[_Source], splits: dict[int, list[Any]]) -> list[tuple[int, int, bytes]]:
         """The descriptors of all tasks of a step."""
@@ -327,7 +330,8 @@ class JobMaster:
                 self.metrics.merge(ack.metrics)
             for name in ack.changed_fields:
                 self._warn(
-                    f"operator '{node.name}': the field {name} changed while records were processed. Fields are not state: they are "
+                    f"operator '{node.name}': the field {name} changed while records were processed. "
+                    "Fields are not state: they are "
                     "lost with the worker and not restored after a failure. Keep it in a state from "
                     "runtime_context.get_state(…), or, if it is a cache or a connection, set it up in open()."
                 )
@@ -337,7 +341,9 @@ class JobMaster:
             pieces = [piece for s in subtasks if s.node == node_id for piece in s.staged]
             due = committer.sealed(pieces, header.now, header.final)
             if due:
-                self._cluster.in_group(self._group, f"{self.plan.job_name}: publish files of '{self.plan.nodes[node_id].name}'")
+                self._cluster.in_group(
+                    self._group, f"{self.plan.job_name}: publish files of '{self.plan.nodes[node_id].name}'"
+                )
                 self._cluster.run_each(committer.publisher(), due)
 
     def _report(
@@ -350,7 +356,9 @@ class JobMaster:
         records: int,
         touched: int,
     ) -> None:
-        watermarks = [s.watermark for s in subtasks if s.watermark is not None and not self.plan.nodes[s.node].is_source]
+        watermarks = [
+            s.watermark for s in subtasks if s.watermark is not None and not self.plan.nodes[s.node].is_source
+        ]
         last = len(self.plan.levels) - 1
         report = StepReport(
             self.plan.job_name,
@@ -411,4 +419,3 @@ def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("beadline.errors.", "beadline."))]
     return (telling or lines or [type(error).__name__])[-1 if telling else 0][:500]
-

@@ -13,7 +13,8 @@ _LOG = logging.getLogger("beadline")
 
 
 class Merger:
-    """One merge job at a time. It reads and writes immutable files; its results count only when the book takes them in."""
+    """One merge job at a time. It reads and writes immutable files; its results count only when the book takes them
+    in."""
 
     def __init__(self, cluster: Cluster, submitter: StepSubmitter, header: Callable[[], StepHeader]) -> None:
         self._cluster = cluster

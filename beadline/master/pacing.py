@@ -1,4 +1,5 @@
-"""How large the next step is. Steps start small and grow by at most four times; they are bounded in records, state and time."""
+"""How large the next step is. Steps start small and grow by at most four times; they are bounded in records, state
+and time."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Pacing:
         return f"<Pacing: next step reads about {self.rows} records>"
 
     def sealed(self, rows: int, seconds: float, touched: int) -> None:
-        """Learn from a step that read ``rows`` records. One that read less than asked says nothing about larger ones."""
+        """Learn from a step that read ``rows`` records. One that read less than asked says nothing about larger
+        ones."""
         limits = self._limits
         if rows <= 0:
             return

@@ -1,6 +1,7 @@
 """What workers need of the user's program: its functions, the classes of its script, its own modules.
 
-The script itself is never loaded in a worker (it might run the job again): its classes are shipped by value and set on the worker's ``__main__``.
+The script itself is never loaded in a worker (it might run the job again): its classes are shipped by value and set
+on the worker's ``__main__``.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def _check_node(node: PlanNode) -> None:
 
 
 def _main_classes() -> dict[str, type]:
-    """Classes that the script defines; one that can't be pickled is left out, nobody can have instances of it in flight."""
+    """Classes that the script defines; one that can't be pickled is left out, nobody can have instances of it in
+    flight."""
     found = {}
     for name, value in list(vars(sys.modules["__main__"]).items()):
         if isinstance(value, type) and value.__module__ == "__main__":
@@ -87,11 +89,11 @@ _INSTALLED = tuple(
 
 def _user_file(module: types.ModuleType) -> str | None:
     """The file of a module that is neither installed nor part of Python nor of Beadline."""
-    file = getattr(module, "__file__", None)
+    file: str | None = getattr(module, "__file__", None)
     name = getattr(module, "__name__", "")
     if not file or not name or name.partition(".")[0] in ("beadline", "__main__", "__mp_main__"):
         return None
-    real = os.path.realpath(file)
+    real: str = os.path.realpath(file)
     if real.startswith(_INSTALLED) or not real.endswith(".py"):
         return None
     spec = getattr(module, "__spec__", None)
@@ -152,5 +154,3 @@ def _add_zip(cluster: Cluster, name: str, parts: list[tuple[Path, str]]) -> None
             target.write(file, inside)
     cluster.add_file(str(archive))
     cluster.name_code(digest.hexdigest())
-
-

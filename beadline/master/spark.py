@@ -66,19 +66,24 @@ def check_java() -> None:
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     if found is not None and int(found.group(1)) < _OLDEST_JAVA:
-        raise EnvironmentSetupError(f"Spark needs Java {_OLDEST_JAVA} or newer, but {java} is Java {found.group(1)}. {advice}.")
+        raise EnvironmentSetupError(
+            f"Spark needs Java {_OLDEST_JAVA} or newer, but {java} is Java {found.group(1)}. {advice}."
+        )
 
 
 def find_session() -> SparkSession:
     """The active session if there is one, else a quiet, loopback-only ``local[*]`` one."""
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
         raise EnvironmentSetupError(
-            "Beadline needs a classic Spark session: Spark Connect gives no access to the SparkContext. Unset SPARK_REMOTE."
+            "Beadline needs a classic Spark session: Spark Connect gives no access to the "
+            "SparkContext. Unset SPARK_REMOTE."
         )
     active = SparkSession.getActiveSession()
     if active is not None:
         if not hasattr(active, "_jsparkSession"):
-            raise EnvironmentSetupError("Beadline needs a classic Spark session; the active one is a Spark Connect session.")
+            raise EnvironmentSetupError(
+                "Beadline needs a classic Spark session; the active one is a Spark Connect session."
+            )
         return active
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -120,11 +125,11 @@ class Cluster:
     @property
     def is_local(self) -> bool:
         """Whether driver and executors are one process, so that placement can't matter."""
-        return re.fullmatch(r"local(\[.*\])?", self.context.master) is not None
+        return re.fullmatch(r"local(\[.*\])?", str(self.context.master)) is not None
 
     @property
     def one_machine(self) -> bool:
-        return self.context.master.startswith("local")
+        return str(self.context.master).startswith("local")
 
     @property
     def slots(self) -> int:
@@ -136,11 +141,13 @@ class Cluster:
         found = []
         if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
             found.append(
-                "spark.dynamicAllocation.enabled=true: Spark takes idle executors away, and their cached state with them"
+                "spark.dynamicAllocation.enabled=true: Spark takes idle executors away, and their "
+                "cached state with them"
             )
         if not self.is_local and conf.get("spark.shuffle.reduceLocality.enabled", "true") != "false":
             found.append(
-                "spark.shuffle.reduceLocality.enabled is not false: subtasks may move between executors and reload their state"
+                "spark.shuffle.reduceLocality.enabled is not false: subtasks may move between "
+                "executors and reload their state"
             )
         if not self.one_machine:
             found.append(
@@ -221,7 +228,8 @@ class StepSubmitter:
     def run(self, header: StepHeader, inputs: list[tuple[int, int, bytes]]) -> list[TaskAck]:
         """Run one step and give the acknowledgements of its tasks.
 
-        The DataFrame is built anew for every step and every try: a second action on the same one replays old shuffle files.
+        The DataFrame is built anew for every step and every try: a second action on the same one replays old shuffle
+        files.
         """
         packed = pickle.dumps(inputs, 5)
         large = self._cluster.broadcast(packed) if len(packed) > _CLOSURE_LIMIT else None
@@ -268,7 +276,10 @@ def _function(call: LevelCall) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
 def _acks(table: pa.Table) -> list[TaskAck]:
     acks = []
     for target, kind, payload in zip(
-        table.column("target").to_pylist(), table.column("kind").to_pylist(), table.column("payload").to_pylist(), strict=True
+        table.column("target").to_pylist(),
+        table.column("kind").to_pylist(),
+        table.column("payload").to_pylist(),
+        strict=True,
     ):
         if target == DRIVER and kind == ACK:
             acks.append(pickle.loads(payload))

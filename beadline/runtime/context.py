@@ -57,11 +57,13 @@ class SubtaskContext(RuntimeContext):
     def get_metrics_group(self) -> MetricGroup:
         return self.metrics
 
-    def _state(self, descriptor: StateDescriptor) -> Any:
+    def _state(self, state_descriptor: Any) -> Any:
+        descriptor: StateDescriptor = state_descriptor
         if self._backend is None:
             raise StateAccessError(
                 f"operator '{self._node.name}' asks for state '{descriptor.name}': "
-                "This state is only accessible by functions executed on a KeyedStream. Put a key_by() before the operator."
+                "This state is only accessible by functions executed on a KeyedStream. Put a "
+                "key_by() before the operator."
             )
         return self._backend.state(descriptor)
 

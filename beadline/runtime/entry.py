@@ -24,7 +24,8 @@ class LevelCall:
     """The closure of one level of one step.
 
     :ivar shipment: the broadcast plan of the run
-    :ivar inputs: for level 0, the pickled descriptors of all tasks of the step, or a broadcast of them if they are large
+    :ivar inputs: for level 0, the pickled descriptors of all tasks of the step, or a broadcast of them if they are
+        large
     """
 
     header: StepHeader

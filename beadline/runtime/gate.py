@@ -1,7 +1,8 @@
 """The receiving end: checks what comes through the channels of a task, and keeps the watermark of an operator.
 
-Nothing is taken on trust. A channel's chunks must come in sequence, and its barrier must carry the same count and digest as what was
-read; otherwise the task raises :class:`ChannelError`, Spark sees a failed task, and the step is never sealed from it.
+Nothing is taken on trust. A channel's chunks must come in sequence, and its barrier must carry the same count and
+digest as what was read; otherwise the task raises :class:`ChannelError`, Spark sees a failed task, and the step is
+never sealed from it.
 """
 
 from __future__ import annotations

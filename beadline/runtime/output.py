@@ -22,7 +22,9 @@ class Target(Protocol):
 class Output:
     """The main output and the side outputs of one operator subtask."""
 
-    def __init__(self, operator: str, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]) -> None:
+    def __init__(
+        self, operator: str, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]
+    ) -> None:
         self._operator = operator
         self._convert = output_type.converter() if output_type is not None else None
         self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}

@@ -1,4 +1,5 @@
-"""The rows that travel through Spark: chunks of records, barriers, descriptors and acknowledgements, all with the same columns."""
+"""The rows that travel through Spark: chunks of records, barriers, descriptors and acknowledgements, all with the
+same columns."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One task: one level of one step in one partition.
 
-It reads rows in the order that the exchange gives them, runs the operators of its level, and sends rows on. It changes nothing
-outside of itself: state goes to an overlay and a new run file, results to the next level or into the acknowledgement. A task that Spark
-runs twice therefore does nothing twice.
+It reads rows in the order that the exchange gives them, runs the operators of its level, and sends rows on. It
+changes nothing outside of itself: state goes to an overlay and a new run file, results to the next level or into the
+acknowledgement. A task that Spark runs twice therefore does nothing twice.
 """
 
 from __future__ import annotations
@@ -228,7 +228,9 @@ class Task:
     def _checks_of(self, channel: int) -> ChannelCheck:
         check = self._checks.get(channel)
         if check is None:
-            raise ChannelError(f"level {self._level}, partition {self._partition} got a row of unknown channel {channel}")
+            raise ChannelError(
+                f"level {self._level}, partition {self._partition} got a row of unknown channel {channel}"
+            )
         return check
 
     def _receive(self, channel: int, segments: list[Any]) -> None:
@@ -344,9 +346,7 @@ class Task:
                     continue
                 target = self._plan.nodes[edge.target]
                 failed = self._out or edge.index not in sent
-                barriers = (
-                    [(i, last, 0, "") for i in range(target.parallelism)] if failed else sent[edge.index]
-                )
+                barriers = [(i, last, 0, "") for i in range(target.parallelism)] if failed else sent[edge.index]
                 for destination, seq, count, channel_digest in barriers:
                     payload = pickle.dumps((count, channel_digest, self._level, self._partition, digest, failed), 5)
                     channel = edge.channel(self._partition)
@@ -357,7 +357,8 @@ class Task:
         if self._out:
             ack.subtasks = []
         if self._is_last:
-            # Earlier levels leave these out: what passes through an exchange holds nothing that an equal re-run would change.
+            # Earlier levels leave these out: what passes through an exchange holds nothing that an equal re-run
+            # would change.
             ack.executor = str(os.getppid())  # the worker's daemon: one an executor
             ack.worker = os.getpid()
             ack.seconds = time.perf_counter() - self._started
@@ -368,4 +369,3 @@ class Task:
     def _keep(self) -> None:
         if not self._out and not self._header.final:
             self._run.operators[self._level, self._partition] = self._operators
-

@@ -1,8 +1,8 @@
 """The sending end of an exchange: one writer an edge and upstream subtask.
 
-Records gather in one buffer a destination and leave as chunks, cut by count and by bytes. Watermarks lie between the records of a
-chunk, so that what a record meets does not depend on where chunks or steps were cut. The writer ends each channel with a
-barrier that carries the count and a digest of all that was sent.
+Records gather in one buffer a destination and leave as chunks, cut by count and by bytes. Watermarks lie between the
+records of a chunk, so that what a record meets does not depend on where chunks or steps were cut. The writer ends
+each channel with a barrier that carries the count and a digest of all that was sent.
 
 A payload is a pickled list of segments: ``(records, timestamps, keys)``, a watermark (an int), or :data:`IDLE`.
 """

@@ -22,7 +22,8 @@ _ATOMS = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
 _PLAIN: dict[str, frozenset[str]] = {
     "builtins": frozenset(
-        "set frozenset bytearray complex range slice int float str bytes bool list tuple dict object".split()
+        {"set", "frozenset", "bytearray", "complex", "range", "slice", "int", "float", "str", "bytes", "bool"}
+        | {"list", "tuple", "dict", "object"}
     ),
     "collections": frozenset({"OrderedDict", "defaultdict", "deque", "Counter"}),
     "datetime": frozenset({"date", "time", "datetime", "timedelta", "timezone"}),

@@ -1,4 +1,5 @@
-"""Where runs live: one folder that all workers reach. Files are named by content, written under another name and renamed."""
+"""Where runs live: one folder that all workers reach. Files are named by content, written under another name and
+renamed."""
 
 from __future__ import annotations
 

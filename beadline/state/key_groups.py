@@ -67,7 +67,8 @@ def _encode_slow(key: Any) -> bytes:
         return b"c" + _framed(type(key).__qualname__.encode()) + b"".join(_framed(encode_key(v)) for v in fields)
     raise KeyEncodingError(
         f"a key of type {type(key).__name__} has no canonical encoding: {_shorten(key)}. "
-        "Use a str, bytes, int, float, bool, None, Decimal, date, time, UUID, enum, or a tuple, Row or dataclass of these."
+        "Use a str, bytes, int, float, bool, None, Decimal, date, time, UUID, enum, or a tuple, Row "
+        "or dataclass of these."
     )
 
 
@@ -160,7 +161,8 @@ class BoxedKey:
 
 
 class KeyRouter:
-    """Finds the subtask of a key, remembering keys it has seen: records repeat keys far more than they bring new ones."""
+    """Finds the subtask of a key, remembering keys it has seen: records repeat keys far more than they bring new
+    ones."""
 
     _REMEMBER = 1 << 18
 

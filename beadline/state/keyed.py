@@ -1,6 +1,7 @@
 """The state handles that user code holds, over the tables of one step.
 
-A handle is made once, when the function opens, and re-pointed at the tables of every step. It reads the current slot from a
+A handle is made once, when the function opens, and re-pointed at the tables of every step. It reads the current slot
+from a
 :class:`Scope`, which the operator sets before each call.
 """
 

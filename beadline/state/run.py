@@ -1,7 +1,8 @@
 """Runs: the one durable form of keyed state, whatever the backend.
 
-A run holds changes sorted by key group and key, in blocks with checksums and an index by key group, so that a restore at another
-parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a base is a run without a parent.
+A run holds changes sorted by key group and key, in blocks with checksums and an index by key group, so that a
+restore at another parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a base is
+a run without a parent.
 
 Layout: ``magic | block … | index (JSON) | length of the index (8 bytes) | magic``.
 """
@@ -47,10 +48,9 @@ def encode_run(content: Mapping[str, TableChanges], max_parallelism: int) -> byt
         for start in range(0, len(rows), _BLOCK_ENTRIES):
             part = rows[start : start + _BLOCK_ENTRIES]
             block = dumps(([r[0] for r in part], [r[2] for r in part], [table.changes[r[2]] for r in part]))
-            index.append(
-                [name, table.kind, table.namespaced, part[0][0], part[-1][0], offset, len(block)]
-                + [len(part), xxhash.xxh3_64_hexdigest(block)]
-            )
+            checksum = xxhash.xxh3_64_hexdigest(block)
+            groups = (part[0][0], part[-1][0])
+            index.append([name, table.kind, table.namespaced, *groups, offset, len(block), len(part), checksum])
             blocks.append(block)
             offset += len(block)
     if not blocks:

@@ -1,8 +1,8 @@
 """The working copy of a subtask's state in a worker, kept between steps.
 
-A store carries the version it stands at. It serves a handle only if that version is in the handle's chain, and then takes
-what follows; otherwise it is dropped and built anew. This one rule covers rollback, lost attempts, zombies, re-runs,
-rescaling and two jobs in one session.
+A store carries the version it stands at. It serves a handle only if that version is in the handle's chain, and then
+takes what follows; otherwise it is dropped and built anew. This one rule covers rollback, lost attempts, zombies,
+re-runs, rescaling and two jobs in one session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from beadline.state.tables import TABLE_KINDS, Table
 from beadline.state.timers import TimerTable
 from beadline.state.version import Handle, RunRef
 
-# Above this many entries a load is worth telling the garbage collector: what it froze it does not walk after every task.
+# Above this many entries a load is worth telling the garbage collector: what it froze it does not walk after every
+# task.
 _FREEZE_AFTER = 100_000
 
 
@@ -42,7 +43,8 @@ class HeapStore:
         return f"<HeapStore at {self.version[:8]}, {entries} entries, {len(self._pending)} pending>"
 
     def advance(self, handle: Handle, read: Callable[[RunRef], bytes]) -> bool:
-        """Bring the store to a handle's version. False if it stands outside of the handle's chain and must be dropped."""
+        """Bring the store to a handle's version. False if it stands outside of the handle's chain and must be
+        dropped."""
         runs = handle.after(self.version)
         if runs is None:
             return False

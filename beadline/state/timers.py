@@ -1,7 +1,8 @@
 """Timers of keyed operators: one table a time domain, ordered by time.
 
-The base is a sorted map from timestamp to the slots that wait for it; a step adds and removes in its overlay only. Timers of one
-timestamp fire in the order of their encoded keys: a worker that rebuilt its store fires in the same order as one that kept it.
+The base is a sorted map from timestamp to the slots that wait for it; a step adds and removes in its overlay only.
+Timers of one timestamp fire in the order of their encoded keys: a worker that rebuilt its store fires in the same
+order as one that kept it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class TimerTable(Table):
         self.reset()
 
     def reset(self) -> None:
-        """Start an empty overlay. The base does not change under it, so one walk over the base serves the whole step."""
+        """Start an empty overlay. The base does not change under it, so one walk over the base serves the whole
+        step."""
         self._added: dict[int, dict[Any, None]] = {}
         self._removed: dict[int, dict[Any, None]] = {}
         self._heap: list[int] = []

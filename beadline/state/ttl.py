@@ -1,7 +1,8 @@
 """State that expires: handles that keep a timestamp beside every value.
 
 Time is the step's processing time, so that a re-run decides alike. List and map state expire per element. What
-expired is never returned unless the descriptor asks for it, and a sweep at the end of each step removes what nobody touches.
+expired is never returned unless the descriptor asks for it, and a sweep at the end of each step removes what nobody
+touches.
 """
 
 from __future__ import annotations
@@ -37,9 +38,7 @@ class _Expiring(StateHandle):
         assert config is not None
         self._ttl = config.ttl_ms
         self._refresh_on_read = config.update_type is StateTtlConfig.UpdateType.OnReadAndWrite
-        self._show_expired = (
-            config.state_visibility is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
-        )
+        self._show_expired = config.state_visibility is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
         self._sweeps = config.cleanup_strategies.is_cleanup_in_background()
         self._accesses = 0
         self._to_sweep: list[Any] = []
@@ -263,4 +262,3 @@ def sweep_all(handles: Iterable[StateHandle]) -> None:
     for handle in handles:
         if isinstance(handle, _Expiring):
             handle.sweep()
-

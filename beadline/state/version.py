@@ -1,7 +1,8 @@
 """Names of state versions, and the handles that say how to reach one.
 
-A version id is a hash of its parent's id and of the delta that leads from there: nothing is ever overwritten, a task that Spark
-runs twice makes the same version or another one, never a mixture. A handle is the chain of runs behind a version.
+A version id is a hash of its parent's id and of the delta that leads from there: nothing is ever overwritten, a task
+that Spark runs twice makes the same version or another one, never a mixture. A handle is the chain of runs behind a
+version.
 """
 
 from __future__ import annotations

@@ -83,7 +83,8 @@ class FileSource(Source):
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
         if not isinstance(stream_format, StreamFormat):
             raise UnsupportedFeatureError(
-                f"FileSource reads StreamFormat.text_line_format(); {type(stream_format).__name__} is not supported by Beadline yet"
+                f"FileSource reads StreamFormat.text_line_format(); {type(stream_format).__name__} is "
+                "not supported by Beadline yet"
             )
         if not paths:
             raise ConfigurationError("FileSource needs at least one path")
@@ -146,7 +147,9 @@ class _DateTimeBucket:
         known = re.compile("|".join(sorted(_PATTERN, key=len, reverse=True)))
         rest = re.sub(r"'[^']*'", "", known.sub("", pattern))
         if re.search("[a-zA-Z]", rest):
-            raise ConfigurationError(f"date_time_bucket_assigner: pattern '{pattern}' has letters other than {sorted(_PATTERN)}")
+            raise ConfigurationError(
+                f"date_time_bucket_assigner: pattern '{pattern}' has letters other than {sorted(_PATTERN)}"
+            )
         self._format = known.sub(lambda found: _PATTERN[found.group()], pattern).replace("'", "")
         self._zone = timezone_id
         self._last: tuple[int, str] | None = None
@@ -268,7 +271,9 @@ class FileSink(Sink):
 
         def __init__(self, base_path: str, encoder: Encoder) -> None:
             if "://" in base_path and not base_path.startswith("file://"):
-                raise UnsupportedFeatureError(f"FileSink writes to mounted file systems; {base_path} is not supported by Beadline yet")
+                raise UnsupportedFeatureError(
+                    f"FileSink writes to mounted file systems; {base_path} is not supported by Beadline yet"
+                )
             self._base_path = base_path
             self._encoder = encoder
             self._bucket_assigner: BucketAssigner = BucketAssigner.date_time_bucket_assigner()

@@ -34,7 +34,8 @@ class Setup:
 
 
 class Operator:
-    """One operator subtask in one worker. It outlives steps; what it keeps between them is in its snapshot or in keyed state.
+    """One operator subtask in one worker. It outlives steps; what it keeps between them is in its snapshot or in
+    keyed state.
 
     The life of a step: :meth:`begin`, then records and watermarks as they come, :meth:`finish`.
     """
@@ -236,12 +237,12 @@ class FunctionOperator(Operator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(f"{self.node.name} (timer at {timestamp})", self.call.get_current_key(), error) from error
+            raise UserCodeError(
+                f"{self.node.name} (timer at {timestamp})", self.call.get_current_key(), error
+            ) from error
         self.emit(results, times)
 
     def finish(self, ack: SubtaskAck) -> None:
         if self.backend is not None:
             ack.next_timer = self.backend.processing_timers.first()
         super().finish(ack)
-
-

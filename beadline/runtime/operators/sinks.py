@@ -1,4 +1,5 @@
-"""Operators at the end of the flow. In a step they only stage: what they took becomes visible when the step is sealed."""
+"""Operators at the end of the flow. In a step they only stage: what they took becomes visible when the step is
+sealed."""
 
 from __future__ import annotations
 

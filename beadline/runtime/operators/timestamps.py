@@ -16,9 +16,9 @@ from beadline.state.store import HeapStore
 class TimestampsOperator(Operator):
     """Assigns timestamps and makes watermarks.
 
-    A watermark follows every so many records, counted over the whole stream, and the last record of a step that caught up with
-    its source: a replay of the same records makes the same watermarks, wherever steps are cut, and a slow stream still
-    moves on. Idleness is decided by the step's processing time.
+    A watermark follows every so many records, counted over the whole stream, and the last record of a step that
+    caught up with its source: a replay of the same records makes the same watermarks, wherever steps are cut, and a
+    slow stream still moves on. Idleness is decided by the step's processing time.
     """
 
     def __init__(self, setup: Setup) -> None:
