@@ -59,6 +59,13 @@ def install() -> None:
         sys.meta_path.insert(0, _AliasFinder())
 
 
+def uninstall() -> None:
+    """Undo :func:`install`; modules imported under the alias keep working, new imports fail again."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _AliasFinder)]
+    for name in [name for name in sys.modules if name.partition(".")[0] == _ALIAS]:
+        del sys.modules[name]
+
+
 def is_installed() -> bool:
     """Whether ``pyflink`` means Beadline in this process."""
     return any(isinstance(finder, _AliasFinder) for finder in sys.meta_path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import ConfigurationError, TypeMismatchError
@@ -21,6 +21,13 @@ class OutputTag:
 
     Two tags are equal if their ids are: the tag that a worker yields is a copy of the one in the program.
     """
+
+    in_use: ClassVar[bool] = False
+    """Whether this process has seen any tag: as long as it has not, no result needs to be looked at for one."""
+
+    def __new__(cls, *_: Any, **__: Any) -> OutputTag:
+        OutputTag.in_use = True
+        return super().__new__(cls)
 
     def __init__(self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | None = None) -> None:
         if tag_id is None or tag_id == "":

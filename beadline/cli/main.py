@@ -76,6 +76,20 @@ def run(
         raise typer.Exit(1) from None
 
 
+@app.command()
+def demo(
+    shifts: Annotated[
+        int, typer.Option("--shifts", metavar="N", min=1, help="How long: a shift is 288,000 beads.")
+    ] = 12,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill a worker on the way.")] = True,
+) -> None:
+    """Count the beads of a necklace factory on a local Spark, and watch."""
+    # Spark is imported when it is needed: the other commands answer at once.
+    from beadline.cli.demo import run_demo
+
+    raise typer.Exit(run_demo(shifts, kill))
+
+
 def _parse_definitions(definitions: list[str]) -> dict[str, str]:
     options: dict[str, str] = {}
     for definition in definitions:

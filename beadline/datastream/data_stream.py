@@ -331,7 +331,7 @@ class Projection(MapFunction):
 
 
 def check_function(func: Any, kind: type[Function]) -> None:
-    if isinstance(func, type):
+    if isinstance(func, type) and issubclass(func, Function):
         raise TypeMismatchError(
             f"a {kind.__name__} object is needed, got the class {func.__name__}: did you mean {func.__name__}()?"
         )

@@ -216,9 +216,8 @@ class StreamExecutionEnvironment:
     def from_collection(self, collection: list[Any], type_info: TypeInformation | None = None) -> DataStream:
         """The elements of a list, in order, from a source of parallelism one."""
         output = type_info if type_info is not None else Types.PICKLED_BYTE_ARRAY()
-        node = self._add_node(
-            "Collection Source", SourceSpec(CollectionSource(list(collection), type_info)), output, []
-        )
+        spec = SourceSpec(CollectionSource(list(collection), type_info), typed=True)
+        node = self._add_node("Collection Source", spec, output, [])
         node.single = True
         return self._stream(node)
 
@@ -227,7 +226,7 @@ class StreamExecutionEnvironment:
 
     def from_sequence(self, start: int, end: int) -> DataStream:
         """The numbers from ``start`` to ``end``, both included."""
-        spec = SourceSpec(SequenceSource(start, end))
+        spec = SourceSpec(SequenceSource(start, end), typed=True)
         return self._stream(self._add_node("Sequence Source", spec, Types.LONG(), []))
 
     def from_source(
@@ -239,8 +238,10 @@ class StreamExecutionEnvironment:
     ) -> DataStream:
         """Read from a connector's source, or from a reader of PySpark's streaming data source API."""
         made = as_source(source)
-        produced = type_info or getattr(source, "_produced_type", None) or Types.PICKLED_BYTE_ARRAY()
-        stream = self._stream(self._add_node(source_name, SourceSpec(made), produced, []))
+        own_type = getattr(source, "_produced_type", None)
+        produced = type_info or own_type or Types.PICKLED_BYTE_ARRAY()
+        spec = SourceSpec(made, typed=produced == own_type)
+        stream = self._stream(self._add_node(source_name, spec, produced, []))
         if watermark_strategy.kind == "none" and watermark_strategy.timestamp_assigner is None:
             return stream
         timed = stream.assign_timestamps_and_watermarks(watermark_strategy)
@@ -249,7 +250,7 @@ class StreamExecutionEnvironment:
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
         """The lines of a file or folder (PyFlink 1.x)."""
-        spec = SourceSpec(TextFileSource([file_path], charset_name))
+        spec = SourceSpec(TextFileSource([file_path], charset_name), typed=True)
         return self._stream(self._add_node("Text File Source", spec, Types.STRING(), []))
 
     def from_dataframe(self, df: DataFrame, type_info: TypeInformation | None = None) -> DataStream:

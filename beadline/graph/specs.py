@@ -24,9 +24,11 @@ class SourceSpec(Spec):
     """Reads splits that the driver plans, with a reader made by ``source``.
 
     :ivar source: an object with the reader contract of ``beadline.connectors.source``
+    :ivar typed: the source gives values of its declared type by itself, they need no conversion
     """
 
     source: Any
+    typed: bool = False
 
 
 @dataclass(frozen=True)

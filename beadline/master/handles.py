@@ -81,7 +81,7 @@ class StateBook:
         for (node_id, subtask), handle in self.handles.items():
             old = handle.runs[:-_KEEP_NEWEST]
             start, held = len(old), 0
-            while start > 0 and old[start - 1].size <= 2 * held + _TIER_FLOOR:
+            while start > 0 and (held == 0 or old[start - 1].size <= 2 * held + _TIER_FLOOR):
                 start -= 1
                 held += old[start].size
             window = old[start:]

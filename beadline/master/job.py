@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
 import sys
 import tempfile
 import threading
@@ -315,7 +316,7 @@ class JobMaster:
         self._show(subtasks)
         self._publish(subtasks, header)
         touched = sum(s.touched for s in subtasks)
-        self._pacing.sealed(records, seconds, touched)
+        self._pacing.sealed(records, seconds, touched, sum(ack.sent_bytes for ack in acks))
         self._report(acks, subtasks, header, seconds, tries, records, touched)
 
     def _show(self, subtasks: list[SubtaskAck]) -> None:
@@ -416,6 +417,8 @@ def _worth_another_try(error: Exception) -> bool:
 
 
 def _first_line(error: Exception) -> str:
+    """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker, if there
+    is one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("beadline.errors.", "beadline."))]
-    return (telling or lines or [type(error).__name__])[-1 if telling else 0][:500]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b.*:", line)]
+    return (raised[-1] if raised else lines[0] if lines else type(error).__name__)[:500]

@@ -103,9 +103,11 @@ def _user_file(module: types.ModuleType) -> str | None:
 
 
 def ship_modules(cluster: Cluster, extra: list[str]) -> None:
-    """Send Beadline itself (off one machine), the user's own modules and added files to the executors."""
-    if not cluster.one_machine:
-        _add_zip(cluster, "beadline", [(Path(beadline.__file__).parent, "beadline")])
+    """Send Beadline itself (unless the workers have it installed), the user's modules and added files to the
+    executors."""
+    package = Path(beadline.__file__).resolve().parent
+    if not cluster.one_machine or not str(package).startswith(_INSTALLED):
+        _add_zip(cluster, "beadline", [(package, "beadline")])
     for path in extra:
         cluster.add_file(path)
     own = _own_modules()

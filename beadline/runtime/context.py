@@ -133,12 +133,12 @@ class CallContext(ProcessFunction.Context, CoProcessFunction.Context):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.time: int | None = None
+        self.time = MIN_WATERMARK  # what Flink shows for a record without a timestamp
 
     def timer_service(self) -> TimerService:
         return self._clock
 
-    def timestamp(self) -> int | None:
+    def timestamp(self) -> int:
         return self.time
 
 
@@ -148,13 +148,13 @@ class KeyedCallContext(KeyedProcessFunction.OnTimerContext, KeyedCoProcessFuncti
     def __init__(self, clock: KeyedClock, backend: KeyedBackend) -> None:
         self._clock = clock
         self._scope = backend.scope
-        self.time: int | None = None
+        self.time = MIN_WATERMARK  # what Flink shows for a record without a timestamp
         self.domain = TimeDomain.EVENT_TIME
 
     def timer_service(self) -> TimerService:
         return self._clock
 
-    def timestamp(self) -> int | None:
+    def timestamp(self) -> int:
         return self.time
 
     def get_current_key(self) -> Any:

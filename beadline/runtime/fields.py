@@ -24,7 +24,8 @@ def fingerprint(function: Function) -> dict[str, Any]:
 def changed(before: dict[str, Any], function: Function) -> list[str]:
     """Names of the fields that are new, gone or different."""
     after = fingerprint(function)
-    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    # In tuples, where a NaN equals itself.
+    return sorted(name for name in before.keys() | after.keys() if (before.get(name),) != (after.get(name),))
 
 
 def _picture(value: Any, depth: int) -> Any:

@@ -56,7 +56,8 @@ class ChannelCheck:
 
 
 class WatermarkGate:
-    """The watermark of an operator: the minimum over its active channels. Survives from step to step."""
+    """The watermark of an operator: the minimum over its active channels, as Flink keeps it. Survives from step to
+    step."""
 
     def __init__(self, channels: Iterable[int]) -> None:
         self._watermarks = dict.fromkeys(channels, MIN_WATERMARK)
@@ -72,7 +73,13 @@ class WatermarkGate:
         return self._recompute()
 
     def mark_idle(self, channel: int) -> int | None:
+        if channel in self._idle:
+            return None
         self._idle.add(channel)
+        if len(self._idle) == len(self._watermarks) and self._watermarks[channel] == self.current:
+            # The last one: none will move on, so the furthest counts, in whatever order they fell idle.
+            self.idle = True
+            return self._move(max(self._watermarks.values()))
         return self._recompute()
 
     def mark_active(self, channel: int) -> None:
@@ -84,11 +91,15 @@ class WatermarkGate:
         self.idle = len(self._idle) == len(self._watermarks)
         if self.idle:
             return None
-        lowest = min(w for c, w in self._watermarks.items() if c not in self._idle)
-        if lowest <= self.current:
+        # A channel that was idle while the others moved on counts again when it has caught up.
+        caught_up = [w for c, w in self._watermarks.items() if c not in self._idle and w >= self.current]
+        return self._move(min(caught_up, default=self.current))
+
+    def _move(self, watermark: int) -> int | None:
+        if watermark <= self.current:
             return None
-        self.current = lowest
-        return lowest
+        self.current = watermark
+        return watermark
 
     def snapshot(self) -> tuple[dict[int, int], list[int], int]:
         return dict(self._watermarks), sorted(self._idle), self.current

@@ -89,6 +89,7 @@ class TaskAck:
     """The acknowledgement of one task.
 
     :ivar digest: of everything it sent
+    :ivar sent_bytes: how much it sent to later levels
     :ivar consumed: for each upstream task (level, partition), the digest its barrier named
     """
 
@@ -99,6 +100,7 @@ class TaskAck:
     subtasks: list[SubtaskAck] = field(default_factory=list)
     failure: Failure | None = None
     skipped: bool = False
+    sent_bytes: int = 0
     executor: str = ""
     worker: int = 0
     seconds: float = 0.0

@@ -354,6 +354,7 @@ class Task:
 
     def _acknowledge(self, acks: list[SubtaskAck], digest: str) -> None:
         ack = TaskAck(self._level, self._partition, digest, self._consumed, acks, self._failure, self._skipped)
+        ack.sent_bytes = sum(writer.sent_bytes for writer in self._writers)
         if self._out:
             ack.subtasks = []
         if self._is_last:

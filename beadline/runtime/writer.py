@@ -10,7 +10,7 @@ A payload is a pickled list of segments: ``(records, timestamps, keys)``, a wate
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import xxhash
@@ -33,13 +33,14 @@ Timestamps = list[int] | None
 class _Outbox:
     """What waits for one destination."""
 
-    __slots__ = ("chunks", "count", "digest", "keys", "limit", "records", "segments", "timestamps")
+    __slots__ = ("chunks", "closed", "count", "digest", "keys", "limit", "records", "segments", "timestamps")
 
     def __init__(self) -> None:
         self.segments: list[Any] = []
         self.records: list[Any] = []
         self.timestamps: list[int] = []
         self.keys: list[Any] = []
+        self.closed = 0  # records in closed segments
         self.count = 0
         self.chunks = 0
         self.limit = _CHUNK_RECORDS
@@ -47,6 +48,7 @@ class _Outbox:
 
     def close_segment(self) -> None:
         if self.records:
+            self.closed += len(self.records)
             self.segments.append((self.records, self.timestamps or None, self.keys or None))
             self.records, self.timestamps, self.keys = [], [], []
 
@@ -62,19 +64,27 @@ class ChannelWriter:
         self._subtask = subtask
         self._first_seq = BROADCAST_SEQ if isinstance(edge.partitioning, Broadcast) else 0
         self._outboxes: list[_Outbox] = []
+        self._timed = False
         self._send: Callable[[Row], None]
 
     def begin(self, step: int, send: Callable[[Row], None]) -> None:
         """Start a step with empty outboxes."""
         self._send = send
+        self.sent_bytes = 0
         self._outboxes = [_Outbox() for _ in range(self.target.parallelism)]
+        self._timed = False
         # Choices that are free are made from this, so that a re-run makes them again.
         self._random = random.Random(f"{step}|{self._channel}")
 
     def records(self, records: list[Any], timestamps: Timestamps) -> None:
+        if self._timed != (timestamps is not None):
+            # A segment has timestamps for all of its records or for none.
+            self._timed = timestamps is not None
+            for outbox in self._outboxes:
+                outbox.close_segment()
         self._distribute(records, timestamps)
         for destination, outbox in enumerate(self._outboxes):
-            if len(outbox.records) >= outbox.limit:
+            if outbox.closed + len(outbox.records) >= outbox.limit:
                 self._flush(destination, outbox)
 
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
@@ -88,16 +98,24 @@ class ChannelWriter:
 
     def _flush(self, destination: int, outbox: _Outbox) -> None:
         outbox.close_segment()
-        if not outbox.segments:
+        segments, waiting = outbox.segments, outbox.closed
+        outbox.segments, outbox.closed = [], 0
+        if not segments:
             return
-        sent = sum(len(segment[0]) for segment in outbox.segments if segment.__class__ is tuple)
-        payload = self._encode(outbox.segments)
-        outbox.segments = []
-        outbox.count += sent
+        payload = self._encode(segments)
+        if waiting:
+            # What comes next is cut so that chunks come out near the size limit.
+            outbox.limit = max(1, min(_CHUNK_RECORDS, _CHUNK_BYTES * waiting // max(len(payload), 1)))
+        outbox.count += waiting
+        if waiting <= 2 * outbox.limit:
+            self._send_chunk(destination, outbox, payload)
+        else:
+            for part in _cut(segments, outbox.limit):
+                self._send_chunk(destination, outbox, self._encode(part))
+
+    def _send_chunk(self, destination: int, outbox: _Outbox, payload: bytes) -> None:
+        self.sent_bytes += len(payload)
         outbox.digest.update(payload)
-        if sent:
-            # The next chunk is cut so that it comes out near the size limit.
-            outbox.limit = max(1, min(_CHUNK_RECORDS, _CHUNK_BYTES * sent // max(len(payload), 1)))
         seq = self._first_seq + outbox.chunks
         outbox.chunks += 1
         self._send(Row(destination, self.target.level, self._channel, seq, DATA, payload))
@@ -121,6 +139,26 @@ class ChannelWriter:
             self._flush(destination, outbox)
             ends.append((destination, self._first_seq + outbox.chunks, outbox.count, outbox.digest.hexdigest()))
         return ends
+
+
+def _cut(segments: list[Any], limit: int) -> Iterator[list[Any]]:
+    """The same segments in lists of at most ``limit`` records."""
+    part: list[Any] = []
+    room = limit
+    for segment in segments:
+        if segment.__class__ is not tuple:
+            part.append(segment)
+            continue
+        start, length = 0, len(segment[0])
+        while start < length:
+            if room == 0:
+                yield part
+                part, room = [], limit
+            end = min(length, start + room)
+            part.append(tuple(column and column[start:end] for column in segment))
+            room -= end - start
+            start = end
+    yield part
 
 
 class HashWriter(ChannelWriter):

@@ -13,12 +13,13 @@ import io
 import pickle
 from collections.abc import Iterable
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import cloudpickle
 
 from beadline.errors import SerializationError
 
-_ATOMS = frozenset({str, int, float, bool, bytes, complex, type(None)})
+ATOMS = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
 _PLAIN: dict[str, frozenset[str]] = {
     "builtins": frozenset(
@@ -27,7 +28,7 @@ _PLAIN: dict[str, frozenset[str]] = {
     ),
     "collections": frozenset({"OrderedDict", "defaultdict", "deque", "Counter"}),
     "datetime": frozenset({"date", "time", "datetime", "timedelta", "timezone"}),
-    "zoneinfo": frozenset({"ZoneInfo", "ZoneInfo._unpickle"}),
+    "zoneinfo": frozenset({"ZoneInfo"}),
     "decimal": frozenset({"Decimal"}),
     "fractions": frozenset({"Fraction"}),
     "uuid": frozenset({"UUID", "SafeUUID"}),
@@ -36,6 +37,7 @@ _PLAIN: dict[str, frozenset[str]] = {
     "numpy._core.multiarray": frozenset({"_reconstruct", "scalar"}),
     "numpy.core.multiarray": frozenset({"_reconstruct", "scalar"}),
     "numpy._core.numeric": frozenset({"_frombuffer"}),
+    "beadline.common.types": frozenset({"new_row"}),
     "beadline.state.codec": frozenset({"Frozen"}),
     "beadline.state.key_groups": frozenset({"BoxedKey"}),
 }
@@ -68,19 +70,42 @@ def trust(modules: Iterable[str], registered: Iterable[tuple[str, str]]) -> None
 
 
 def is_trusted(module: str, name: str) -> bool:
-    if name in _PLAIN.get(module, ()) or (module, name) in _registered:
-        return True
-    return any(module == root or module.startswith(root + ".") for root in (*_job_modules, *_PLAIN_PACKAGES))
+    return _is_named(module, name) or _is_below(module, (*_job_modules, *_PLAIN_PACKAGES))
+
+
+def _is_named(module: str, name: str) -> bool:
+    return name in _PLAIN.get(module, ()) or (module, name) in _registered
+
+
+def _is_below(module: str, roots: Iterable[str]) -> bool:
+    return any(module == root or module.startswith(root + ".") for root in roots)
+
+
+def _is_own_class(found: Any) -> bool:
+    """Whether what a trusted module names is a class of such a module: it may import ``os`` as well, and any function
+    in it leads to the builtins."""
+    return isinstance(found, type) and _is_below(found.__module__, (*_job_modules, *_PLAIN_PACKAGES))
+
+
+def _zone_maker(owner: Any, name: str) -> Any:
+    """The one attribute that plain data is pickled with."""
+    if owner is ZoneInfo and name == "_unpickle":
+        return getattr(owner, name)
+    raise SerializationError(f"state refers to the attribute {name!r} of {owner!r}, which is not plain data")
 
 
 class _StateUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        if not is_trusted(module, name):
-            raise SerializationError(
-                f"state refers to {module}.{name}, which is neither plain data nor defined by this job. "
-                f"If it is yours, call beadline.register_state_class({name.rpartition('.')[2]}) before the job starts."
-            )
-        return super().find_class(module, name)
+        if (module, name) == ("builtins", "getattr"):
+            return _zone_maker
+        if is_trusted(module, name):
+            found = super().find_class(module, name)
+            if _is_named(module, name) or _is_own_class(found):
+                return found
+        raise SerializationError(
+            f"state refers to {module}.{name}, which is neither plain data nor a class that this job defines. "
+            f"If it is yours, call beadline.register_state_class({name.rpartition('.')[2]}) before the job starts."
+        )
 
 
 def loads(data: bytes | memoryview) -> Any:
@@ -104,11 +129,11 @@ def dumps(value: Any) -> bytes:
 def is_immutable(value: Any) -> bool:
     """Whether a value may be shared between the store and user code."""
     kind = value.__class__
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return True
     if kind is tuple:
         for item in value:
-            if item.__class__ not in _ATOMS and not is_immutable(item):
+            if item.__class__ not in ATOMS and not is_immutable(item):
                 return False
         return True
     return False

@@ -11,7 +11,7 @@ import datetime as dt
 import struct
 import uuid
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from enum import Enum
 from typing import Any
 
@@ -24,6 +24,8 @@ UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 _LOWER_BOUND_DEFAULT = 128
 
 _hash64 = xxhash.xxh3_64_intdigest
+# Normalising in the thread's own context would round.
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def encode_key(key: Any) -> bytes:
@@ -56,13 +58,20 @@ def _encode_slow(key: Any) -> bytes:
         if key.tzinfo is None:
             return b"D" + key.isoformat().encode()
         return b"Z" + key.astimezone(dt.timezone.utc).isoformat().encode()
-    if isinstance(key, dt.date | dt.time):
-        return type(key).__name__.encode() + key.isoformat().encode()
+    if isinstance(key, dt.date):
+        return b"date" + key.isoformat().encode()
+    if isinstance(key, dt.time):
+        return _encode_time(key)
     if isinstance(key, dt.timedelta):
         return b"T" + f"{key.days},{key.seconds},{key.microseconds}".encode()
     if isinstance(key, uuid.UUID):
         return b"u" + key.bytes
     if dataclasses.is_dataclass(key) and not isinstance(key, type):
+        if type(key).__eq__ is object.__eq__:
+            raise KeyEncodingError(
+                f"a key of type {type(key).__name__} equals nothing but itself, so no second record can have it: "
+                f"{_shorten(key)}. Make it a dataclass with eq=True."
+            )
         fields = (getattr(key, f.name) for f in dataclasses.fields(key))
         return b"c" + _framed(type(key).__qualname__.encode()) + b"".join(_framed(encode_key(v)) for v in fields)
     raise KeyEncodingError(
@@ -82,15 +91,26 @@ def _encode_row(key: Row) -> bytes:
     return b"R" + _framed(kind) + b"".join(_framed(encode_key(part)) for pair in pairs for part in pair)
 
 
+def _encode_time(key: dt.time) -> bytes:
+    offset = key.utcoffset()
+    if offset is None:
+        return b"time" + key.isoformat().encode()
+    # Equal if they are the same time in UTC, which may lie before or behind the day.
+    naive = dt.timedelta(hours=key.hour, minutes=key.minute, seconds=key.second, microseconds=key.microsecond)
+    return b"utc" + str((naive - offset) // dt.timedelta(microseconds=1)).encode()
+
+
 def _encode_decimal(key: Decimal) -> bytes:
-    if not key.is_finite():
+    if key.is_infinite():
+        return encode_key(float(key))
+    if key.is_nan():
         return b"d" + str(key).encode()
     if key == key.to_integral_value():
         return b"i" + str(int(key)).encode()
     as_float = float(key)
     if Decimal(as_float) == key:  # Decimal('0.5') == 0.5 in Python, so both are one key
         return b"f" + struct.pack(">d", as_float)
-    return b"d" + str(key.normalize()).encode()
+    return b"d" + str(key.normalize(_EXACT)).encode()
 
 
 def _framed(encoded: bytes) -> bytes:

@@ -39,7 +39,7 @@ class Scope:
 
 def checked_converter(name: str, type_info: TypeInformation) -> Converter | None:
     """A type's converter whose errors name the state."""
-    convert = type_info.converter()
+    convert = type_info.held().converter()
     if convert is None:
         return None
 
@@ -75,7 +75,7 @@ class KeyedValueState(StateHandle, ValueState[Any]):
 
     def __init__(self, descriptor: ValueStateDescriptor, scope: Scope) -> None:
         super().__init__(descriptor, scope)
-        self._convert = checked_converter(descriptor.name, descriptor.type_info)
+        self._convert = descriptor.type_info.held().converter()
 
     def point_at(self, table: Table) -> None:
         assert isinstance(table, ValueTable)
@@ -95,7 +95,10 @@ class KeyedValueState(StateHandle, ValueState[Any]):
 
     def update(self, value: Any) -> None:
         if self._convert is not None and value is not None:
-            value = self._convert(value)
+            try:
+                value = self._convert(value)
+            except TypeMismatchError as error:
+                raise TypeMismatchError(f"state '{self._descriptor.name}': {error}") from None
         self._writes[self._scope.slot] = value
 
     def clear(self) -> None:

@@ -4,7 +4,7 @@ A run holds changes sorted by key group and key, in blocks with checksums and an
 restore at another parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a base is
 a run without a parent.
 
-Layout: ``magic | block … | index (JSON) | length of the index (8 bytes) | magic``.
+Layout: ``magic | block … | index (JSON) | checksum and length of the index (8 bytes each) | magic``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def encode_run(content: Mapping[str, TableChanges], max_parallelism: int) -> byt
     if not blocks:
         return b""
     footer = json.dumps({"max_parallelism": max_parallelism, "blocks": index}).encode()
-    return b"".join((_MAGIC, *blocks, footer, len(footer).to_bytes(8, "big"), _MAGIC))
+    return b"".join((_MAGIC, *blocks, footer, _checksum(footer), len(footer).to_bytes(8, "big"), _MAGIC))
+
+
+def _checksum(footer: bytes) -> bytes:
+    return xxhash.xxh3_64_digest(footer)
 
 
 def _sorted_rows(table: TableChanges, max_parallelism: int) -> list[tuple[int, bytes, Any]]:
@@ -75,11 +79,15 @@ def _row_order(row: tuple[int, bytes, Any]) -> tuple[int, bytes]:
 
 def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run") -> RunContent:
     """The changes of a run, restricted to a range of key groups. ``where`` names the run in errors."""
-    if len(data) < 2 * len(_MAGIC) + 8 or data[: len(_MAGIC)] != _MAGIC or data[-len(_MAGIC) :] != _MAGIC:
+    if not data:
+        return {}  # what a merge leaves when everything was removed again
+    if len(data) < 2 * len(_MAGIC) + 16 or data[: len(_MAGIC)] != _MAGIC or data[-len(_MAGIC) :] != _MAGIC:
         raise VersionError(f"{where} is not a state run or is cut short ({len(data)} bytes)")
-    footer_end = len(data) - len(_MAGIC) - 8
-    footer_start = footer_end - int.from_bytes(data[footer_end : footer_end + 8], "big")
-    footer = json.loads(data[footer_start:footer_end])
+    footer_end = len(data) - len(_MAGIC) - 16
+    length = int.from_bytes(data[footer_end + 8 : footer_end + 16], "big")
+    if length > footer_end or _checksum(data[footer_end - length : footer_end]) != data[footer_end : footer_end + 8]:
+        raise VersionError(f"{where}: checksum of the index is wrong")
+    footer = json.loads(data[footer_end - length : footer_end])
     content: RunContent = {}
     view = memoryview(data)
     for name, kind, namespaced, first, last, offset, length, _count, checksum in footer["blocks"]:

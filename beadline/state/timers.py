@@ -119,8 +119,8 @@ class TimerTable(Table):
 
     @staticmethod
     def merge(older: Any, newer: Any) -> Any:
-        added = [t for t in older[0] if t not in set(newer[1])]
-        added += [t for t in newer[0] if t not in set(added)]
+        gone = set(newer[1])
+        added = list(dict.fromkeys((*(t for t in older[0] if t not in gone), *newer[0])))
         removed = list(dict.fromkeys((*older[1], *newer[1])))
         return added, removed
 

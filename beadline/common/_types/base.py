@@ -46,6 +46,15 @@ class TypeInformation:
         """
         raise NotImplementedError(f"{type(self).__name__} does not say how its values are checked")
 
+    def plain_test(self) -> str | None:
+        """A Python expression over ``{v}`` that is true for values that pass as they are; None if there is no short
+        one."""
+        return None
+
+    def held(self) -> TypeInformation:
+        """The type of a value while state holds it: as declared, but floats keep their precision, as in PyFlink."""
+        return self
+
     def formatter(self) -> Formatter:
         """A function that gives the line ``print()`` shows for a converted value, without the prefix."""
         return self.java_text()

@@ -50,6 +50,12 @@ class BasicTypeInfo(TypeInformation):
     def converter(self) -> Converter | None:
         return _CONVERTERS[self._basic_type](self)
 
+    def held(self) -> TypeInformation:
+        return basic_type_info("DOUBLE") if self._basic_type is BasicType.FLOAT else self
+
+    def plain_test(self) -> str | None:
+        return _PLAIN_TESTS.get(self._basic_type)
+
     def java_text(self) -> Formatter:
         return _TEXTS[self._basic_type]
 
@@ -259,6 +265,17 @@ _CONVERTERS: dict[BasicType, Callable[[TypeInformation], Converter]] = {
     BasicType.BIG_INT: _big_int_converter,
     BasicType.BIG_DEC: _decimal_converter,
     BasicType.INSTANT: _instant_converter,
+}
+
+_PLAIN_TESTS = {
+    BasicType.STRING: "{v}.__class__ is str",
+    BasicType.BOOLEAN: "{v}.__class__ is bool",
+    BasicType.DOUBLE: "{v}.__class__ is float",
+    BasicType.BIG_INT: "{v}.__class__ is int",
+    **{
+        kind: f"{{v}}.__class__ is int and {-(1 << bits - 1)} <= {{v}} <= {(1 << bits - 1) - 1}"
+        for kind, bits in ((BasicType.BYTE, 8), (BasicType.SHORT, 16), (BasicType.INT, 32), (BasicType.LONG, 64))
+    },
 }
 
 

@@ -91,6 +91,9 @@ class ListTypeInfo(TypeInformation):
     def __init__(self, element_type: TypeInformation) -> None:
         self.elem_type = checked_type("Types.LIST", "element type", element_type)
 
+    def held(self) -> TypeInformation:
+        return ListTypeInfo(self.elem_type.held())
+
     def converter(self) -> Converter:
         checked = list_converter(self, self.elem_type.converter(), none_allowed=True)
         if self.elem_type != BasicTypeInfo.BYTE_TYPE_INFO():
@@ -127,6 +130,9 @@ class MapTypeInfo(TypeInformation):
     def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         self._key_type_info = checked_type("Types.MAP", "key type", key_type_info)
         self._value_type_info = checked_type("Types.MAP", "value type", value_type_info)
+
+    def held(self) -> TypeInformation:
+        return MapTypeInfo(self._key_type_info.held(), self._value_type_info.held())
 
     def converter(self) -> Converter:
         return _map_converter(self, self._key_type_info.converter(), self._value_type_info.converter())

@@ -63,6 +63,9 @@ class RowTypeInfo(TypeInformation):
     def converter(self) -> Converter:
         return row_converter(self, self.get_field_names(), [field.converter() for field in self._field_types])
 
+    def held(self) -> TypeInformation:
+        return RowTypeInfo([field.held() for field in self._field_types], self._field_names)
+
     def formatter(self) -> Formatter:
         """PyFlink prints a row by Python's ``str`` of its fields: ``+I[a,1,True]``."""
 
@@ -116,7 +119,11 @@ class TupleTypeInfo(TypeInformation):
         return obj
 
     def converter(self) -> Converter:
-        return tuple_converter(self, [field.converter() for field in self._field_types])
+        tests = [field.plain_test() for field in self._field_types]
+        return tuple_converter(self, [field.converter() for field in self._field_types], tests)
+
+    def held(self) -> TypeInformation:
+        return TupleTypeInfo([field.held() for field in self._field_types])
 
     def java_text(self) -> Formatter:
         texts = [nullable(field.java_text()) for field in self._field_types]

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 _TUPLE_SOURCE = """
 def convert(value):
-    if type(value) is tuple and len(value) == {width}:
+    if value.__class__ is tuple and len(value) == {width}:
+        ({variables}) = value
+        if {plain}:
+            return value
         try:
-            ({variables}) = value
             return ({checked})
         except ValueMismatchError:
             pass
@@ -49,11 +51,17 @@ def convert(value):
 """
 
 
-def _compiled(source: str, check: str, converters: Sequence[Converter], **names: Any) -> Converter:
-    """The function of ``source``, with ``check`` written out for every field."""
+def _compiled(
+    source: str, check: str, converters: Sequence[Converter], plain: str = "False", **names: Any
+) -> Converter:
+    """The function of ``source``, with ``check`` written out for every field.
+
+    :param plain: an expression over ``v0``, ``v1``, … that is true if the value may pass as it is
+    """
     indices = range(len(converters))
     text = source.format(
         width=len(converters),
+        plain=plain,
         variables="".join(f"v{index}, " for index in indices),
         checked="".join(check.format(index=index) for index in indices),
     )
@@ -72,8 +80,13 @@ def _optional(check: Converter) -> Converter:
     return lambda value: None if value is None else check(value)
 
 
-def tuple_converter(info: TypeInformation, fields: Sequence[Converter | None]) -> Converter:
-    """Takes a tuple, list or Row of the right length and gives a tuple."""
+def tuple_converter(
+    info: TypeInformation, fields: Sequence[Converter | None], tests: Sequence[str | None] = ()
+) -> Converter:
+    """Takes a tuple, list or Row of the right length and gives a tuple.
+
+    :param tests: the fields' ``plain_test``: a tuple that passes them all is returned without a call per field
+    """
     converters = tuple(field or _same for field in fields)
     wanted = f"a tuple of {len(converters)} fields, none of them None"
 
@@ -85,7 +98,9 @@ def tuple_converter(info: TypeInformation, fields: Sequence[Converter | None]) -
         except ValueMismatchError:
             _blame([f"f{index}" for index in range(len(converters))], converters, list(value))
 
-    return _compiled(_TUPLE_SOURCE, "check{index}(v{index}), ", converters, slowly=slowly)
+    written = [test.format(v=f"v{index}") for index, test in enumerate(tests) if test is not None]
+    plain = " and ".join(written) if written and len(written) == len(converters) else "False"
+    return _compiled(_TUPLE_SOURCE, "check{index}(v{index}), ", converters, plain, slowly=slowly)
 
 
 def row_converter(info: RowTypeInfo, names: list[str], fields: Sequence[Converter | None]) -> Converter:

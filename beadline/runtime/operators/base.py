@@ -11,6 +11,7 @@ from beadline.api.function import Function
 from beadline.api.output_tag import OutputTag
 from beadline.api.time_domain import TimeDomain
 from beadline.graph.plan import PlanNode
+from beadline.runtime.aliasing import add_settled, settle_keyed
 from beadline.runtime.context import CallContext, Clock, KeyedCallContext, KeyedClock, SubtaskContext
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.gate import WatermarkGate
@@ -50,6 +51,7 @@ class Operator:
         self.writers: dict[int, ChannelWriter] = {}
         self.opened = False
         self.records_in = 0
+        self._untouched: bytes | None = None
         self._header: StepHeader
 
     def _output_type(self) -> Any:
@@ -93,10 +95,15 @@ class Operator:
         if self.backend is not None:
             assert store is not None
             self.backend.begin(store, header.now)
+        if self._untouched is None:
+            self._untouched = pickle.dumps(self.snapshot(), 5)
         if start.local is not None:
             gate, own = pickle.loads(start.local)
             self.gate.restore(gate)
             self.restore(own)
+        else:
+            # The first step again: an attempt that was not sealed may have left its marks.
+            self.restore(pickle.loads(self._untouched))
 
     def start(self) -> Iterator[None]:
         """Work that is due before the first record; a source does all of its work here and yields between batches."""
@@ -168,7 +175,7 @@ class FunctionOperator(Operator):
 
     def emit(self, results: list[Any], timestamps: Timestamps) -> None:
         """Send results on, those that are ``(tag, value)`` to their side outputs."""
-        for result in results:
+        for result in results if OutputTag.in_use else ():
             if result.__class__ is tuple and len(result) == 2 and result[0].__class__ is OutputTag:
                 self._emit_tagged(results, timestamps)
                 return
@@ -229,7 +236,7 @@ class FunctionOperator(Operator):
                 self.call.time = timestamp
                 produced = self.on_timer(timestamp, self.call)
                 if produced is not None:
-                    results.extend(produced)
+                    add_settled(results, produced, settle_keyed)
                     times.extend([timestamp] * (len(results) - len(times)))
                     if len(results) >= _EMIT_AT:
                         self.emit(results, times)

@@ -12,11 +12,12 @@ from beadline.api.function import Function
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.graph.specs import FunctionSpec
+from beadline.runtime.aliasing import add_settled, only_atoms, settle_keyed, settle_unkeyed
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK
+from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.operators.base import FunctionOperator, Setup
 from beadline.runtime.writer import Timestamps
-from beadline.state.codec import freeze, is_immutable, thaw
+from beadline.state.codec import ATOMS
 from beadline.state.keyed import KeyedValueState
 
 
@@ -52,13 +53,17 @@ class MapOperator(_UserFunctionOperator):
         try:
             if self.backend is None:
                 for record in records:
-                    add(call(record))
+                    result = call(record)
+                    kind = result.__class__
+                    if kind in ATOMS or result is record or (kind is tuple and only_atoms(map(type, result))):
+                        add(result)
+                    else:
+                        add(settle_unkeyed(result))
             else:
                 assert keys is not None
                 scope = self.backend.scope
-                for record, key in zip(records, keys, strict=True):
-                    scope.slot = key
-                    add(call(record))
+                for record, scope.slot in zip(records, keys, strict=True):
+                    add(settle_keyed(call(record)))
         except Exception as error:
             raise self._fail(record, error) from error
         self.emit(results, timestamps)
@@ -73,6 +78,9 @@ class FilterOperator(_UserFunctionOperator):
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
         call = self.calls[0]
+        if self.backend is None and timestamps is None:
+            self._filter(call, records)
+            return
         kept: list[int] = []
         position = 0
         record = None
@@ -86,11 +94,20 @@ class FilterOperator(_UserFunctionOperator):
                     kept.append(position)
         except Exception as error:
             raise self._fail(record, error) from error
-        if len(kept) == len(records):
-            self.output.emit(records, timestamps)
-        else:
-            times = None if timestamps is None else [timestamps[i] for i in kept]
-            self.output.emit([records[i] for i in kept], times)
+        times = None if timestamps is None else [timestamps[i] for i in kept]
+        passed = [records[i] for i in kept]
+        self.output.emit(passed if self.backend is None else list(map(settle_keyed, passed)), times)
+
+    def _filter(self, call: Callable[[Any], Any], records: list[Any]) -> None:
+        results: list[Any] = []
+        record = None
+        try:
+            for record in records:
+                if call(record):
+                    results.append(record)
+        except Exception as error:
+            raise self._fail(record, error) from error
+        self.output.emit(results, None)
 
 
 class _ManyOperator(_UserFunctionOperator):
@@ -105,26 +122,26 @@ class _ManyOperator(_UserFunctionOperator):
     ) -> None:
         self.records_in += len(records)
         results: list[Any] = []
-        extend = results.extend
         scope = self.backend.scope if self.backend is not None else None
+        settle = settle_unkeyed if self.backend is None else settle_keyed
         context = self.call
         record = None
         times: list[int] | None = None
         try:
             if timestamps is None:
-                context.time = None
+                context.time = MIN_WATERMARK
                 if scope is not None:
                     assert keys is not None
                     for record, key in zip(records, keys, strict=True):
                         scope.slot = key
                         produced = call(record)
                         if produced is not None:
-                            extend(produced)
+                            add_settled(results, produced, settle)
                 else:
                     for record in records:
                         produced = call(record)
                         if produced is not None:
-                            extend(produced)
+                            add_settled(results, produced, settle)
             else:
                 times = []
                 for position, record in enumerate(records):
@@ -134,7 +151,7 @@ class _ManyOperator(_UserFunctionOperator):
                         scope.slot = keys[position]
                     produced = call(record)
                     if produced is not None:
-                        extend(produced)
+                        add_settled(results, produced, settle)
                         times.extend([time] * (len(results) - len(times)))
         except UserCodeError:
             raise
@@ -165,16 +182,20 @@ class ProcessOperator(_ManyOperator):
         # The hot path of most jobs: keyed, without timestamps.
         assert self.backend is not None
         self.records_in += len(records)
-        context.time = None
+        context.time = MIN_WATERMARK
         scope = self.backend.scope
         results: list[Any] = []
-        extend = results.extend
+        add = results.append
         record = None
         try:
             for record, scope.slot in zip(records, keys, strict=True):
                 produced = call(record, context)
                 if produced is not None:
-                    extend(produced)
+                    for result in produced:
+                        if result.__class__ is tuple and only_atoms(map(type, result)):
+                            add(result)
+                        else:
+                            add(settle_keyed(result))
         except Exception as error:
             raise self._fail(record, error) from error
         self.emit(results, None)
@@ -240,8 +261,7 @@ class ReduceOperator(_UserFunctionOperator):
                     if convert is not None:
                         reduced = convert(reduced)
                 update(reduced)
-                # What goes on must not be the object that state holds, if somebody can change it.
-                add(reduced if is_immutable(reduced) else thaw(freeze(reduced)))
+                add(settle_keyed(reduced))
         except Exception as error:
             raise self._fail(record, error) from error
         if not self.batch:

@@ -21,6 +21,11 @@ class SourceOperator(Operator):
         self._source = spec.source
         self._start: SubtaskInput
 
+    def _output_type(self) -> Any:
+        spec = self.node.spec
+        assert isinstance(spec, SourceSpec)
+        return None if spec.typed else self.node.output_type
+
     def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
         super().begin(header, start, store)
         self._start = start
