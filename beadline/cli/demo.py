@@ -1,6 +1,6 @@
 """The demonstration and how it is shown: live on a terminal, line by line elsewhere.
 
-It runs the necklace factory on a local Spark, kills a worker on the way with ``kill -9``, and compares the counts with
+It runs the necklace factory on a local Spark, kills its workers on the way with ``kill -9``, and compares the counts with
 the formula that they must follow.
 """
 
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pyspark import SparkContext
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
@@ -148,15 +149,19 @@ class _Notes(logging.Handler):
         self._say(record.getMessage().partition(": ")[0])
 
 
-def _kill_soon(pid: int, say: Callable[[str], None]) -> None:
-    """Kill a worker in the middle of the next step."""
-
-    def kill() -> None:
+def _kill_in_next_step(context: SparkContext, pids: set[int], say: Callable[[str], None]) -> None:
+    """Kill workers while they work: an idle one would be replaced without anybody noticing."""
+    tracker = context.statusTracker()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        if any(stage is not None and stage.numActiveTasks for stage in stages):
+            break
+        time.sleep(0.02)
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-            say(f"kill -9 {pid}: a worker is gone, and its working copy of the state with it")
-
-    threading.Timer(0.4, kill).start()
+    say(f"kill -9 {' '.join(map(str, sorted(pids)))}: the workers are gone, and their working copies of the state too")
 
 
 def run_demo(shifts: int, kill: bool, console: Console | None = None) -> int:
@@ -177,7 +182,8 @@ def run_demo(shifts: int, kill: bool, console: Console | None = None) -> int:
         if not live:
             say(progress.line())
         if kill and before < _KILL_AT * progress.order.beads <= progress.read and not report.final:
-            _kill_soon(min(report.workers.values()), say)
+            victims = set(report.workers.values())
+            threading.Thread(target=_kill_in_next_step, args=(context, victims, say), daemon=True).start()
 
     notes = _Notes(say)
     logging.getLogger("beadline").addHandler(notes)
@@ -188,7 +194,7 @@ def run_demo(shifts: int, kill: bool, console: Console | None = None) -> int:
             context = find_session().sparkContext
             # The numbers of workers elsewhere mean other processes here.
             kill = kill and str(context.master).startswith("local")
-            # Spark's stack traces of the killed worker would bury the view.
+            # Spark's stack traces of the killed workers would bury the view.
             context.setLogLevel("OFF")
             progress.doing = "step 1…"
             ledger = count_beads(progress.order, on_step)

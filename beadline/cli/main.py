@@ -81,7 +81,7 @@ def demo(
     shifts: Annotated[
         int, typer.Option("--shifts", metavar="N", min=1, help="How long: a shift is 288,000 beads.")
     ] = 12,
-    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill a worker on the way.")] = True,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the workers on the way.")] = True,
 ) -> None:
     """Count the beads of a necklace factory on a local Spark, and watch."""
     # Spark is imported when it is needed: the other commands answer at once.

@@ -112,9 +112,9 @@ class AddUp(KeyedProcessFunction):
 
 def count_beads(order: Order, on_step: Listener) -> Ledger:
     """Run the job and give the ledger."""
-    # Short steps, so that there is something to see; not too small ones, so that a slow machine gets through too.
+    # Short steps, so that there is something to see.
     settings = Configuration().set_string("beadline.step.target", "1 s")
-    settings.set_integer("beadline.step.first-records", 100_000)
+    settings.set_integer("beadline.step.first-records", 100_000).set_integer("beadline.step.max-records", 200_000)
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     env.set_parallelism(min(4, env.get_parallelism()))
     env.add_step_listener(on_step)

@@ -26,7 +26,7 @@ from beadline.connectors.sink import Committer, StagedSink
 from beadline.connectors.source import StepSource
 from beadline.errors import BeadlineError, ConfigurationError, JobExecutionError, StepError
 from beadline.graph.plan import Plan, PlanNode
-from beadline.graph.specs import CollectSpec, SinkSpec, SourceSpec
+from beadline.graph.specs import CollectSpec, SinkSpec, SourceSpec, TimestampsSpec
 from beadline.master import seal, shipping
 from beadline.master.handles import StateBook
 from beadline.master.merging import Merger
@@ -100,6 +100,7 @@ class JobMaster:
         self._total_records = 0
         self._keys: dict[tuple[int, int], int] = {}
         self._warned: set[str] = set()
+        self._has_event_time = any(isinstance(node.spec, TimestampsSpec) for node in plan.nodes.values())
 
     def __repr__(self) -> str:
         return (
@@ -228,9 +229,11 @@ class JobMaster:
                 ends[node], splits[node] = entry.position, []
                 continue
             ends[node], splits[node] = entry.source.plan(entry.position, rows, entry.node.parallelism)
-            entry.caught_up = not splits[node]
             if entry.source.finished(ends[node]):
                 entry.finished = entry.caught_up = True
+            elif self._has_event_time:
+                # Is there anything behind this range? If not, the watermark need not wait for more records.
+                entry.caught_up = entry.source.plan(ends[node], 1, 1)[0] == ends[node]
         return ends, splits
 
     def _take_step(
@@ -377,7 +380,10 @@ class JobMaster:
             {ack.partition: ack.worker for ack in acks if ack.level == last},
         )
         for listener in self._listeners:
-            listener(report)
+            try:
+                listener(report)
+            except Exception as error:
+                self._warn(f"a step listener raised {error!r}; the job goes on")
 
     def _warn(self, text: str) -> None:
         if text not in self._warned:

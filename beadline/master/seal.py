@@ -52,9 +52,11 @@ def job_error(failure: Failure) -> JobExecutionError:
     """What the user is told of a failure in a task."""
     where = f"operator '{failure.operator}' (subtask {failure.subtask})"
     at = f" at record {failure.record}" if failure.record is not None else ""
-    return JobExecutionError(
+    error = JobExecutionError(
         f"{where} failed{at}: {failure.error_type}: {failure.message}",
         operator=failure.operator,
         record=failure.record,
         user_traceback=failure.traceback,
     )
+    error.add_note(f"\nIn the worker:\n{failure.traceback.rstrip()}")
+    return error

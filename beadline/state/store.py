@@ -37,6 +37,7 @@ class HeapStore:
         self._kinds: dict[str, tuple[str, bool]] = {}
         self._pending: dict[str, RunContent] = {}
         self._loaded_since_freeze = 0
+        self._frozen = 0
 
     def __repr__(self) -> str:
         entries = sum(len(base) for base in self._bases.values())
@@ -56,8 +57,9 @@ class HeapStore:
             self.version = run.version
         # What is still pending was made by attempts that were never sealed.
         self._pending.clear()
-        if self._loaded_since_freeze >= _FREEZE_AFTER:
+        if self._loaded_since_freeze >= max(_FREEZE_AFTER, self._frozen // 2):
             self._loaded_since_freeze = 0
+            self._frozen = self.count()
             gc.unfreeze()
             gc.collect()
             gc.freeze()

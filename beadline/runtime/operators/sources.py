@@ -32,19 +32,19 @@ class SourceOperator(Operator):
 
     def start(self) -> Iterator[None]:
         for split in self._start.splits:
-            batches = iter(self._source.read_batches(split))
-            while True:
-                try:
-                    records = next(batches, None)
-                except Exception as error:
-                    raise UserCodeError(f"source {self.node.name}", NO_RECORD, error) from error
-                if records is None:
-                    break
+            batches = self._batches(split)
+            while (records := next(batches, None)) is not None:
                 self.records_in += len(records)
                 self.output.emit(records, None)
                 yield
         if self._start.ended:
             self.output.watermark(MAX_WATERMARK)
+
+    def _batches(self, split: Any) -> Iterator[list[Any]]:
+        try:
+            yield from self._source.read_batches(split)
+        except Exception as error:
+            raise UserCodeError(f"source {self.node.name}", NO_RECORD, error) from error
 
     def records(self, input_index: int, records: list[Any], timestamps: Any, keys: Any) -> None:
         raise AssertionError("a source has no input")

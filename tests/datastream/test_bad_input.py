@@ -1,0 +1,266 @@
+"""What goes wrong is said with the operator's name, the record or argument at fault, and what to do."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from beadline.common import Row, Types, WatermarkStrategy
+from beadline.datastream import (
+    KeyedProcessFunction,
+    MapFunction,
+    OutputTag,
+    ProcessFunction,
+    StreamExecutionEnvironment,
+)
+from beadline.datastream.connectors.file_system import FileSource, StreamFormat
+from beadline.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from beadline.errors import (
+    ConfigurationError,
+    GraphError,
+    JobExecutionError,
+    SerializationError,
+    TypeMismatchError,
+    UnsupportedFeatureError,
+)
+
+from .jobs import collect, environment
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def failure_of(stream: Any) -> JobExecutionError:
+    with pytest.raises(JobExecutionError) as caught:
+        collect(stream)
+    return caught.value
+
+
+def test_a_function_that_raises_is_named_with_its_record() -> None:
+    env = environment()
+    error = failure_of(env.from_collection([1, 2, 0, 4]).map(lambda v: 10 // v).name("divide"))
+    assert error.operator == "divide"
+    assert error.record == "0"
+    assert "ZeroDivisionError" in str(error)
+    assert "10 // v" in (error.user_traceback or "")
+
+
+def test_a_failure_behind_two_exchanges_is_the_one_reported() -> None:
+    env = environment()
+    stream = env.from_collection(list(range(20))).key_by(lambda v: v % 3).map(lambda v: v + 1).name("first")
+    error = failure_of(stream.key_by(lambda v: v % 2).map(lambda v: {}[v]).name("second"))
+    assert error.operator == "second"
+    assert "KeyError" in str(error)
+
+
+def test_a_timer_that_raises_names_its_time() -> None:
+    class Raises(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> None:
+            ctx.timer_service().register_event_time_timer(7)
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Any:
+            raise ValueError("too late")
+
+    error = failure_of(environment().from_collection(["k"]).key_by(lambda v: v).process(Raises()).name("timers"))
+    assert error.operator == "timers (timer at 7)"
+    assert error.record == "'k'"
+
+
+def test_a_job_that_failed_leaves_the_session_usable() -> None:
+    failure_of(environment().from_collection([0]).map(lambda v: 1 // v))
+    assert collect(environment().from_collection([1]).map(lambda v: v + 1)) == [2]
+
+
+def test_a_function_that_cannot_be_pickled() -> None:
+    lock = threading.Lock()
+
+    def locked(value: int) -> int:
+        with lock:
+            return value
+
+    with pytest.raises(SerializationError, match=r"operator 'guarded'.*open\(\)"):
+        collect(environment().from_collection([1]).map(locked).name("guarded"))
+
+
+def test_a_value_that_cannot_be_pickled() -> None:
+    env = environment()
+    stream = env.from_collection([1]).map(lambda v: threading.Lock()).name("locks").rebalance().map(lambda v: v)
+    error = failure_of(stream)
+    assert error.operator == "locks"
+    assert "pickle" in str(error)
+
+
+def test_a_state_value_that_cannot_be_pickled() -> None:
+    class Holds(MapFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.state = runtime_context.get_state(ValueStateDescriptor("lock", Types.PICKLED_BYTE_ARRAY()))
+
+        def map(self, value: Any) -> Any:
+            self.state.update(threading.Lock())
+            return value
+
+    error = failure_of(environment().from_collection([1]).key_by(lambda v: v).map(Holds()).name("holder"))
+    assert error.operator == "holder"
+    assert "pickle" in str(error)
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize(("key", "kind"), [({1}, "set"), (Plain(), "Plain"), ([1], "list")])
+def test_a_key_without_canonical_encoding(key: Any, kind: str) -> None:
+    error = failure_of(environment().from_collection([5]).key_by(lambda v: key).map(lambda v: v).name("keyed"))
+    assert error.operator == "key_by before keyed"
+    assert error.record == "5"
+    assert f"a key of type {kind} has no canonical encoding" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        (Types.INT(), "seven"),
+        (Types.INT(), 1 << 31),
+        (Types.STRING(), 7),
+        (Types.BOOLEAN(), 1),
+        (Types.TUPLE([Types.STRING(), Types.INT()]), ("a", "b")),
+        (Types.ROW([Types.STRING()]), Row("a", "b")),
+    ],
+)
+def test_a_wrong_value_for_a_declared_type(declared: Any, value: Any) -> None:
+    error = failure_of(environment().from_collection([1]).map(lambda v: value, output_type=declared).name("typed"))
+    assert error.operator == "typed"
+    assert "not of its declared type" in str(error)
+    assert repr(value if not isinstance(value, tuple) else value[1]) in str(error)
+
+
+def test_a_wrong_element_of_a_collection_is_named_at_once() -> None:
+    with pytest.raises(TypeMismatchError, match="element 1.*'two'"):
+        environment().from_collection([1, "two"], type_info=Types.INT())
+
+
+def test_a_wrong_value_for_a_declared_state() -> None:
+    class Wrong(MapFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.state = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+        def map(self, value: Any) -> Any:
+            self.state.update("text")
+            return value
+
+    error = failure_of(environment().from_collection([1]).key_by(lambda v: v).map(Wrong()).name("adds"))
+    assert error.operator == "adds"
+    assert "state 'total'" in str(error)
+
+
+def test_state_off_a_keyed_stream() -> None:
+    class WantsState(MapFunction):
+        def open(self, runtime_context: Any) -> None:
+            runtime_context.get_map_state(MapStateDescriptor("m", Types.STRING(), Types.INT()))
+
+        def map(self, value: Any) -> Any:
+            return value
+
+    error = failure_of(environment().from_collection([1]).map(WantsState()).name("stateful"))
+    assert "This state is only accessible by functions executed on a KeyedStream" in str(error)
+    assert "'stateful'" in str(error)
+
+
+def test_timers_off_a_keyed_stream() -> None:
+    class WantsTimers(ProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> None:
+            ctx.timer_service().register_event_time_timer(1)
+
+    error = failure_of(environment().from_collection([1]).process(WantsTimers()).name("timed"))
+    assert "Register timers is only supported on a keyed stream" in str(error)
+
+
+def test_two_operators_with_one_uid() -> None:
+    stream = environment().from_collection([1]).map(lambda v: v).name("a").uid("x").map(lambda v: v).name("b").uid("x")
+    with pytest.raises(GraphError, match="'a' and 'b' have the same uid 'x'"):
+        collect(stream)
+
+
+def test_parallelism_over_max_parallelism() -> None:
+    stream = environment().from_collection([1]).key_by(lambda v: v).map(lambda v: v).name("wide")
+    stream.set_parallelism(4).set_max_parallelism(2)
+    with pytest.raises(ConfigurationError, match="'wide': parallelism 4 is higher than its max parallelism 2"):
+        collect(stream)
+
+
+def test_a_missing_input_path() -> None:
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/no/such/file").build()
+    stream = environment().from_source(source, WatermarkStrategy.no_watermarks(), "lines")
+    with pytest.raises(ConfigurationError, match="does not exist: /no/such/file"):
+        collect(stream)
+
+
+def test_a_custom_partitioner_out_of_range() -> None:
+    stream = environment().from_collection([1]).partition_custom(lambda key, n: n, lambda v: v).map(lambda v: v)
+    error = failure_of(stream)
+    assert "chose 2 of 2 partitions" in str(error)
+
+
+def test_nothing_to_run() -> None:
+    with pytest.raises(GraphError, match="no operators"):
+        environment().execute()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda env: env.from_collection([1]).window_all(None),
+        lambda env: env.from_collection([1]).key_by(lambda v: v).count_window(3),
+        lambda env: env.from_collection([1]).cache(),
+        lambda env: env.from_collection([1]).add_sink(object()),
+        lambda env: env.from_collection([1]).sink_to(object()),
+        lambda env: env.from_collection([1]).broadcast(MapStateDescriptor("r", Types.STRING(), Types.INT())),
+        lambda env: env.add_source(object()),
+        lambda env: env.from_source(object(), WatermarkStrategy.no_watermarks(), "s"),
+        lambda env: env.set_python_requirements("requirements.txt"),
+        lambda env: env.get_execution_plan(),
+    ],
+)
+def test_what_is_not_supported_says_so(use: Any) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"\w"):
+        use(environment())
+
+
+def test_options_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    env = environment(execution__checkpointing__interval="10 s")
+    env.add_jars("file:///connector.jar")
+    with caplog.at_level("WARNING", "beadline"):
+        collect(env.from_collection([1]).map(lambda v: v))
+    assert "execution.checkpointing.interval" in caplog.text
+    assert "add_jars has no effect" in caplog.text
+
+
+def test_an_unknown_option_of_ours_is_refused() -> None:
+    env = environment(beadline__step__recrods=5)
+    with pytest.raises(ConfigurationError, match="unknown options: beadline.step.recrods"):
+        collect(env.from_collection([1]).map(lambda v: v))
+
+
+def test_a_class_in_place_of_an_object() -> None:
+    class Doubles(MapFunction):
+        def map(self, value: Any) -> Any:
+            return value * 2
+
+    with pytest.raises(TypeMismatchError, match=r"did you mean Doubles\(\)"):
+        environment().from_collection([1]).map(Doubles)  # type: ignore[arg-type]
+
+
+def test_a_keyed_function_on_a_stream_without_key() -> None:
+    class Keyed(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: Any) -> None: ...
+
+    with pytest.raises(TypeMismatchError, match="takes a ProcessFunction"):
+        environment().from_collection([1]).process(Keyed())  # type: ignore[arg-type]
+
+
+def test_one_tag_with_two_types() -> None:
+    stream = environment().from_collection([1]).map(lambda v: v)
+    stream.get_side_output(OutputTag("late", Types.INT()))
+    with pytest.raises(GraphError, match="declared with two types"):
+        stream.get_side_output(OutputTag("late", Types.STRING()))

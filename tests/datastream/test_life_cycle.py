@@ -1,0 +1,189 @@
+"""Functions live as long as their worker and subtask; their fields are not state."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beadline.common import Types
+from beadline.datastream import KeyedProcessFunction, KeySelector, MapFunction, Partitioner, StreamExecutionEnvironment
+from beadline.datastream.state import ValueStateDescriptor
+from beadline.errors import JobExecutionError
+
+from .jobs import collect, environment
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def note(path: str, what: str, subtask: int) -> None:
+    with open(path, "a") as log:
+        log.write(f"{what} {os.getpid()} {subtask}\n")
+
+
+class Logged(MapFunction):
+    """Writes down when it is opened and closed, where."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def open(self, runtime_context: Any) -> None:
+        self.subtask = runtime_context.get_index_of_this_subtask()
+        note(self.path, "open", self.subtask)
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def close(self) -> None:
+        note(self.path, "close", self.subtask)
+
+
+def lines_of(path: Path) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(line.split()) for line in path.read_text().splitlines())
+
+
+def steps_of(env: StreamExecutionEnvironment) -> list[Any]:
+    reports: list[Any] = []
+    env.add_step_listener(reports.append)
+    return reports
+
+
+def test_open_once_a_worker_and_subtask_and_close_as_often(tmp_path: Path) -> None:
+    env = environment(step_records=20)
+    steps = steps_of(env)
+    log = tmp_path / "log"
+    numbers = collect(env.from_sequence(1, 200).rebalance().map(Logged(log)))
+    assert sorted(numbers) == list(range(1, 201))
+    assert len(steps) >= 10
+    seen = lines_of(log)
+    opened = {line[1:]: times for line, times in seen.items() if line[0] == "open"}
+    closed = {line[1:]: times for line, times in seen.items() if line[0] == "close"}
+    assert set(opened.values()) == {1}, "opened again for a later step"
+    assert {subtask for _, subtask in opened} == {"0", "1"}
+    assert closed == opened
+
+
+def test_key_selectors_and_partitioners_have_a_life_too(tmp_path: Path) -> None:
+    class Selector(KeySelector):
+        def __init__(self, path: Path) -> None:
+            self.path = str(path)
+
+        def open(self, runtime_context: Any) -> None:
+            self.modulus = 3
+            note(self.path, "open", 0)
+
+        def get_key(self, value: Any) -> Any:
+            return value % self.modulus
+
+        def close(self) -> None:
+            note(self.path, "close", 0)
+
+    class Spread(Partitioner):
+        def __init__(self, path: Path) -> None:
+            self.path = str(path)
+
+        def open(self, runtime_context: Any) -> None:
+            note(self.path, "open-partitioner", 0)
+
+        def partition(self, key: Any, num_partitions: int) -> int:
+            return int(key % num_partitions)
+
+    log = tmp_path / "log"
+    env = environment(1)
+    stream = env.from_sequence(1, 9).partition_custom(Spread(log), lambda v: v).map(lambda v: v)
+    assert collect(stream.key_by(Selector(log)).reduce(lambda a, b: a + b))
+    seen = Counter(line[0] for line in lines_of(log).elements())
+    assert seen["open"] == seen["close"] == 1
+    assert seen["open-partitioner"] == 1
+
+
+def test_after_a_failure_the_function_is_thrown_away_unclosed(tmp_path: Path) -> None:
+    class Fails(Logged):
+        def map(self, value: Any) -> Any:
+            raise ValueError(value)
+
+    log = tmp_path / "log"
+    with pytest.raises(JobExecutionError):
+        collect(environment(1).from_collection([1]).map(Fails(log)))
+    assert {line[0] for line in lines_of(log)} == {"open"}
+
+
+def test_an_error_in_open_and_one_in_close_fail_the_job() -> None:
+    class FailsInOpen(Logged):
+        def open(self, runtime_context: Any) -> None:
+            raise ValueError("no connection")
+
+    class FailsInClose(Logged):
+        def open(self, runtime_context: Any) -> None:
+            pass
+
+        def close(self) -> None:
+            raise ValueError("still busy")
+
+    for function, message in ((FailsInOpen(Path()), "no connection"), (FailsInClose(Path()), "still busy")):
+        with pytest.raises(JobExecutionError, match=message) as caught:
+            collect(environment(1).from_collection([1]).map(function).name("unlucky"))
+        assert caught.value.operator == "unlucky"
+
+
+def test_a_field_that_changes_is_reported_once_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    class Remembers(KeyedProcessFunction):
+        def __init__(self) -> None:
+            self.count = 0
+            self.seen: list[int] = []
+            self.constant = {"a": 1}
+
+        def open(self, runtime_context: Any) -> None:
+            self.state = runtime_context.get_state(ValueStateDescriptor("s", Types.INT()))
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            self.count += 1
+            self.seen.append(value)
+            self.state.update(value)
+            yield value
+
+    env = environment(1, step_records=10)
+    with caplog.at_level("WARNING", "beadline"):
+        collect(env.from_sequence(1, 50).key_by(lambda v: v % 2).process(Remembers()).name("remembers"))
+    warnings = [r.getMessage() for r in caplog.records if "Fields are not state" in r.getMessage()]
+    assert sorted(w.split("the field ")[1].split()[0] for w in warnings) == ["Remembers.count", "Remembers.seen"]
+    assert all("operator 'remembers'" in w and "get_state" in w for w in warnings)
+
+
+def test_state_and_timers_of_one_step_are_there_in_the_next() -> None:
+    class Counts(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            if self.count.value() is None:
+                ctx.timer_service().register_event_time_timer(1 << 60)
+            self.count.update((self.count.value() or 0) + 1)
+            return ()
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Any:
+            yield ctx.get_current_key(), self.count.value()
+
+    env = environment(2, step_records=30)
+    steps = steps_of(env)
+    counts = collect(env.from_sequence(0, 299).key_by(lambda v: v % 7).process(Counts()))
+    assert sorted(counts) == [(key, len(range(key, 300, 7))) for key in range(7)]
+    assert len(steps) >= 10
+
+
+def test_metrics_are_counted_once_over_all_steps() -> None:
+    class Measured(MapFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.elements = runtime_context.get_metrics_group().add_group("mine").counter("elements")
+
+        def map(self, value: Any) -> Any:
+            self.elements.inc()
+            return value
+
+    env = environment(2, step_records=25)
+    env.from_sequence(1, 100).map(Measured()).filter(lambda v: v < 0).print()
+    result = env.execute()
+    assert result.get_accumulator_result("mine.elements") == 100
