@@ -1,0 +1,54 @@
+"""Writes the benchmark's input: lines of ``key,value``.
+
+    python bench/data.py records.csv --records 4000000 --keys 100000
+
+The same arguments give the same file on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+BLOCK = 100_000
+
+# Multiplying by an odd number and adding one is a full-period generator modulo a power of two; the multiplier and
+# increment are those of Knuth's MMIX. Its high bits are well mixed, which is all a spread of keys needs.
+MULTIPLIER = 6364136223846793005
+INCREMENT = 1442695040888963407
+MASK = (1 << 64) - 1
+
+
+def lines(records: int, keys: int, seed: int) -> Iterator[str]:
+    """``records`` lines without their newline; keys are spread evenly, values lie in 0 to 999."""
+    state = (seed * 2 + 1) & MASK
+    for _ in range(records):
+        state = (state * MULTIPLIER + INCREMENT) & MASK
+        high = state >> 33
+        yield f"key-{high % keys},{high // keys % 1000}"
+
+
+def write(path: Path, records: int, keys: int, seed: int = 7) -> None:
+    """Writes the file in blocks, so that memory stays small."""
+    source = lines(records, keys, seed)
+    with path.open("w", encoding="ascii", newline="\n") as file:
+        while block := list(islice(source, BLOCK)):
+            file.write("\n".join(block) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", type=Path, help="file to write")
+    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=7)
+    arguments = parser.parse_args()
+    if arguments.records < 1 or arguments.keys < 1:
+        parser.error(f"--records {arguments.records} and --keys {arguments.keys} must both be at least 1")
+    write(arguments.path, arguments.records, arguments.keys, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Runs the benchmarks and prints their numbers, each as a ratio within one run on the same data.
+
+    python bench/run.py                       # all of Beadline's
+    python bench/run.py keyed_count --pyflink .venv-pyflink/bin/python --records 4000000
+    python bench/run.py small_steps state_cost
+
+PyFlink runs only if its interpreter is named; ``make parity-expected`` makes one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import data  # noqa: E402
+
+
+def last_json(command: list[str], **environment: str) -> Any:
+    """Run a benchmark's process; its last line is its report."""
+    print("   ", " ".join(Path(part).name if os.sep in part else part for part in command), flush=True)
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+    if done.returncode:
+        sys.exit(f"{command} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def keyed_count(arguments: argparse.Namespace) -> None:
+    """Count and sum per key in a ValueState, text lines parsed in Python, parallelism 2."""
+    with tempfile.TemporaryDirectory() as folder:
+        full, small, part = Path(folder) / "full.csv", Path(folder) / "small.csv", Path(folder) / "part.csv"
+        data.write(full, arguments.records, arguments.keys)
+        data.write(small, 20_000, arguments.keys)
+        data.write(part, min(arguments.records, arguments.pyflink_records), arguments.keys)
+        program = str(HERE / "pyflink_keyed_count.py")
+        run = [sys.executable, "-m", "beadline.cli.main", "run", "--pyflink", program]
+        bare = last_json([sys.executable, str(HERE / "bare_loop.py"), str(full)])
+        ours = last_json([*run, str(full), "--warm-up", str(small)])
+        again = last_json([sys.executable, str(HERE / "bare_loop.py"), str(full)])
+        bare_rate = max(bare["records_per_second"], again["records_per_second"])
+        rate = ours["records_per_second"]
+        print(f"keyed count, {arguments.records:,} records, {arguments.keys:,} keys, parallelism 2")
+        print(f"  bare Python loop, one core   {bare_rate:>10,} records/s")
+        print(f"  Beadline                     {rate:>10,} records/s   {rate / bare_rate:.2f} of the bare loop")
+        if arguments.pyflink:
+            path = f"{Path(arguments.pyflink).parent}{os.pathsep}{os.environ['PATH']}"
+            theirs = last_json([arguments.pyflink, program, str(part), "--warm-up", str(small)], PATH=path)
+            theirs_rate = theirs["records_per_second"]
+            times = f"Beadline is {rate / theirs_rate:.1f} times as fast ({theirs['records']:,} records)"
+            print(f"  PyFlink, thread mode, heap   {theirs_rate:>10,} records/s   {times}")
+
+
+def script(name: str) -> Any:
+    return lambda arguments: print(last_json([sys.executable, str(HERE / f"{name}.py")]))
+
+
+BENCHMARKS = {
+    "keyed_count": keyed_count,
+    "small_steps": script("small_steps"),
+    "state_cost": script("state_cost"),
+    "growth": script("growth"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"which ones, of {', '.join(BENCHMARKS)}; growth only if named")
+    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--pyflink", help="a Python with apache-flink")
+    parser.add_argument("--pyflink-records", type=int, default=4_000_000, help="how many of the records PyFlink gets")
+    arguments = parser.parse_args()
+    for name in arguments.names or [name for name in BENCHMARKS if name != "growth"]:
+        BENCHMARKS[name](arguments)
+
+
+if __name__ == "__main__":
+    main()
