@@ -1,7 +1,7 @@
 """The demonstration and how it is shown: live on a terminal, line by line elsewhere.
 
-It runs the necklace factory on a local Spark, kills its workers on the way with ``kill -9``, and compares the counts with
-the formula that they must follow.
+It runs the necklace factory on a local Spark, kills the workers on the way, and compares the counts with the formula
+that they must follow.
 """
 
 from __future__ import annotations

@@ -56,15 +56,18 @@ from beadline.datastream.state_backend import (
     StateBackend,
 )
 from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+from beadline.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     # environment and streams
+    "AllWindowedStream",
     "CloseableIterator",
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
     "KeyedStream",
     "StreamExecutionEnvironment",
+    "WindowedStream",
     # functions
     "AggregateFunction",
     "AsyncFunction",

@@ -9,6 +9,7 @@ from beadline.api.function import FilterFunction, FlatMapFunction, Function, Key
 from beadline.api.output_tag import OutputTag
 from beadline.api.process import ProcessFunction
 from beadline.api.state_descriptors import MapStateDescriptor
+from beadline.api.windows.assigner import WindowAssigner
 from beadline.common import ExecutionConfig, WatermarkStrategy
 from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from beadline.datastream.closeable_iterator import CloseableIterator
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from beadline.datastream.connected_streams import ConnectedStreams
     from beadline.datastream.keyed_stream import KeyedStream
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from beadline.datastream.windowed_stream import AllWindowedStream
 
 
 class DataStream:
@@ -313,8 +315,11 @@ class DataStream:
 
         return to_dataframe(self, job_execution_name)
 
-    def window_all(self, window_assigner: Any) -> Any:
-        raise UnsupportedFeatureError("window_all() is not supported by Beadline yet")
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+        """Windows over the whole stream, evaluated in one subtask."""
+        from beadline.datastream.windowed_stream import AllWindowedStream
+
+        return AllWindowedStream(self, window_assigner)
 
     def cache(self) -> Any:
         raise UnsupportedFeatureError("cache() is not supported by Beadline yet")

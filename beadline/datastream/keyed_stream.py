@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from beadline.api.function import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ReduceFunction
 from beadline.api.process import KeyedProcessFunction
+from beadline.api.windows.assigner import WindowAssigner
+from beadline.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.aggregations import PositionReduce
 from beadline.datastream.data_stream import DataStream, check_function, check_process_function
 from beadline.datastream.data_stream_sink import DataStreamSink
 from beadline.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState
-from beadline.errors import GraphError, UnsupportedFeatureError
+from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash
+
+if TYPE_CHECKING:
+    from beadline.datastream.windowed_stream import WindowedStream
 
 
 class KeyedStream(DataStream):
@@ -124,11 +129,17 @@ class KeyedStream(DataStream):
     def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
         return self._values().execute_and_collect(job_execution_name, limit)
 
-    def window(self, window_assigner: Any) -> Any:
-        raise UnsupportedFeatureError("window() is not supported by Beadline yet")
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """Windows per key."""
+        from beadline.datastream.windowed_stream import WindowedStream
 
-    def count_window(self, size: int, slide: int = 0) -> Any:
-        raise UnsupportedFeatureError("count_window() is not supported by Beadline yet")
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of ``size`` elements of a key, a new one every ``slide`` elements if that is given."""
+        if slide == 0:
+            return self.window(CountTumblingWindowAssigner.of(size))
+        return self.window(CountSlidingWindowAssigner.of(size, slide))
 
     # -- what a keyed stream refuses
 

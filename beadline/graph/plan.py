@@ -17,7 +17,6 @@ from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.specs import (
     Forward,
-    FunctionSpec,
     Partitioning,
     Rebalance,
     SourceSpec,
@@ -64,7 +63,7 @@ class PlanNode:
 
     @property
     def keyed(self) -> bool:
-        return isinstance(self.spec, FunctionSpec) and self.spec.keyed
+        return self.spec.keyed
 
     @property
     def is_source(self) -> bool:

@@ -12,7 +12,14 @@ from beadline.common.typeinfo import TypeInformation
 
 
 class Spec:
-    """Base of all specs."""
+    """Base of all specs.
+
+    :cvar keyed: whether the operator has state and timers by key
+    :cvar windowed: whether its timers belong to a key and a window
+    """
+
+    keyed: bool = False
+    windowed: bool = False
 
     def functions(self) -> list[Function]:
         """The user's functions in this spec that have a life cycle."""
@@ -46,6 +53,31 @@ class FunctionSpec(Spec):
 
     def functions(self) -> list[Function]:
         return [self.function] if isinstance(self.function, Function) else []
+
+
+@dataclass(frozen=True)
+class WindowSpec(Spec):
+    """Groups elements by key and window, and evaluates windows when their trigger says so.
+
+    :ivar fold: a ReduceFunction or AggregateFunction that keeps one accumulator a window, None to keep the elements
+    :ivar function: what evaluates a window, None to emit the fold's result as it is
+    :ivar late_tag: the side output of elements that are too late, None to drop them
+    :ivar unkeyed: the windows of a whole stream: functions see no key
+    """
+
+    assigner: Any
+    trigger: Any
+    fold: Any
+    function: Any
+    evictor: Any = None
+    allowed_lateness: int = 0
+    late_tag: str | None = None
+    unkeyed: bool = False
+    keyed: bool = True
+    windowed: bool = True
+
+    def functions(self) -> list[Function]:
+        return [f for f in (self.function, self.fold) if isinstance(f, Function)]
 
 
 @dataclass(frozen=True)

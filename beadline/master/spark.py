@@ -249,7 +249,8 @@ class StepSubmitter:
             df = df.repartitionById(width, f.col("dest"))
             anchor = self._anchors.get(width)
             if anchor is not None:
-                df = df.join(anchor.hint("shuffle_hash"), "dest").select(*_COLUMNS)
+                # A left join: rows that only pass through may be for a subtask beyond this level's width.
+                df = df.join(anchor.hint("shuffle_hash"), "dest", "left").select(*_COLUMNS)
             df = df.sortWithinPartitions("seq", "channel")
             df = df.mapInArrow(_function(LevelCall(header, level, width, self._shipment)), SPARK_SCHEMA)
         return df

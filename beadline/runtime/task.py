@@ -99,10 +99,12 @@ class Task:
             elif row.dest != self._partition:
                 raise ChannelError(f"level {self._level}, partition {self._partition} got a row for {row.dest}")
             elif row.kind == DESCRIPTOR:
+                self._check_not_begun()
                 self._guarded(self._begin, pickle.loads(row.payload))
                 yield from self._start()
             elif row.kind == DATA:
                 segments = self._checks_of(row.channel).chunk(row)
+                self._check_begun()
                 self._guarded(self._receive, row.channel, segments)
             elif row.kind == BARRIER:
                 self._barrier(row)
@@ -259,8 +261,15 @@ class Task:
         missing = [check.name for check in self._checks.values() if not check.ended]
         if missing:
             raise ChannelError(f"no barrier came through {len(missing)} channels, the first is {missing[0]}")
+        self._check_begun()
+
+    def _check_begun(self) -> None:
         if not self._operators and not self._out:
             raise ChannelError(f"level {self._level}, partition {self._partition} got no descriptor")
+
+    def _check_not_begun(self) -> None:
+        if self._operators or self._out:
+            raise ChannelError(f"level {self._level}, partition {self._partition} got two descriptors")
 
     # -- end
 

@@ -125,6 +125,13 @@ class KeyedListState(StateHandle, ListState[Any]):
         for value in values:
             self.add(value)
 
+    def merge_slots(self, sources: Iterable[Any], target: Any) -> None:
+        """Move the lists of several slots behind the target's, and empty them."""
+        for source in sources:
+            for item in self._table.get(source) or ():
+                self._table.append(target, item)
+            self._table.replace(source, [])
+
     def update(self, values: list[Any]) -> None:
         items = list(values) if self._convert is None else [self._convert(value) for value in values]
         self._table.replace(self._scope.slot, items)
@@ -198,6 +205,16 @@ class KeyedReducingState(StateHandle, ReducingState[Any]):
         reduced = value if current is None else self._reduce(current, value)
         self._table.put(slot, reduced if self._convert is None else self._convert(reduced))
 
+    def merge_slots(self, sources: Iterable[Any], target: Any) -> None:
+        """Fold the values of several slots into the target's, and empty them."""
+        merged = self._table.get(target)
+        for source in sources:
+            value = self._table.get(source)
+            if value is not None:
+                merged = value if merged is None else self._reduce(merged, value)
+            self._table.put(source, None)
+        self._table.put(target, merged)
+
     def clear(self) -> None:
         self._table.put(self._scope.slot, None)
 
@@ -222,6 +239,16 @@ class KeyedAggregatingState(StateHandle, AggregatingState[Any, Any]):
             accumulator = self._aggregate.create_accumulator()
         accumulator = self._aggregate.add(value, accumulator)
         self._table.put(slot, accumulator if self._convert is None else self._convert(accumulator))
+
+    def merge_slots(self, sources: Iterable[Any], target: Any) -> None:
+        """Merge the accumulators of several slots into the target's, and empty them."""
+        merged = self._table.get(target)
+        for source in sources:
+            accumulator = self._table.get(source)
+            if accumulator is not None:
+                merged = accumulator if merged is None else self._aggregate.merge(merged, accumulator)
+            self._table.put(source, None)
+        self._table.put(target, merged)
 
     def clear(self) -> None:
         self._table.put(self._scope.slot, None)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from beadline.graph.specs import CollectSpec, FunctionSpec, PrintSpec, SinkSpec, SourceSpec, TimestampsSpec
+from beadline.graph.specs import (
+    CollectSpec,
+    FunctionSpec,
+    PrintSpec,
+    SinkSpec,
+    SourceSpec,
+    TimestampsSpec,
+    WindowSpec,
+)
 from beadline.runtime.operators.base import Operator, Setup
 from beadline.runtime.operators.functions import FUNCTION_OPERATORS
 from beadline.runtime.operators.sinks import CollectOperator, PrintOperator, SinkOperator
 from beadline.runtime.operators.sources import SourceOperator
 from beadline.runtime.operators.timestamps import TimestampsOperator
+from beadline.runtime.operators.windows import WindowOperator
 
 __all__ = ["Operator", "Setup", "make_operator"]
 
@@ -17,6 +26,7 @@ _BY_SPEC: dict[type, type[Operator]] = {
     PrintSpec: PrintOperator,
     CollectSpec: CollectOperator,
     SinkSpec: SinkOperator,
+    WindowSpec: WindowOperator,
 }
 
 

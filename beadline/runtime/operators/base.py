@@ -94,7 +94,7 @@ class Operator:
         self.records_in = 0
         if self.backend is not None:
             assert store is not None
-            self.backend.begin(store, header.now)
+            self.backend.begin(store, header.now, self.node.spec.windowed)
         if self._untouched is None:
             self._untouched = pickle.dumps(self.snapshot(), 5)
         if start.local is not None:
@@ -204,6 +204,11 @@ class FunctionOperator(Operator):
         """The user's callback; operators that have one override this."""
         return None
 
+    def enter(self, slot: Any) -> None:
+        """Make a timer's key the current one."""
+        assert self.backend is not None
+        self.backend.scope.slot = slot
+
     def start(self) -> Iterator[None]:
         self._fire_processing_timers()
         return iter(())
@@ -232,7 +237,7 @@ class FunctionOperator(Operator):
         timestamp = 0
         try:
             for timestamp, slot in due:
-                self.backend.scope.slot = slot
+                self.enter(slot)
                 self.call.time = timestamp
                 produced = self.on_timer(timestamp, self.call)
                 if produced is not None:
