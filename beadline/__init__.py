@@ -4,4 +4,8 @@ Start from :class:`beadline.datastream.StreamExecutionEnvironment`, or keep a pr
 and run it with ``beadline run --pyflink job.py``.
 """
 
+from beadline.state.codec import register_state_class
+
+__all__ = ["__version__", "register_state_class"]
+
 __version__ = "0.1.0"

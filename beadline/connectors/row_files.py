@@ -6,6 +6,7 @@ is published by writing its pieces, in order, under a hidden name, then renaming
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import uuid
@@ -152,24 +153,45 @@ class _RowCommitter(Committer):
 
 
 def publish(publication: Publication) -> None:
-    """Write the pieces under a hidden name, make them durable, rename. Done before: nothing to do."""
+    """Write the pieces under a hidden name, make them durable, rename, drop the pieces. Done before: nothing to do."""
     target = publication.target
-    if os.path.exists(target):
-        return
     folder, name = os.path.split(target)
-    os.makedirs(folder, exist_ok=True)
     hidden = os.path.join(folder, f".{name}.inprogress.{uuid.uuid4().hex[:8]}")
-    with open(hidden, "wb") as stream:
-        for piece in publication.pieces:
-            if piece.data is not None:
-                stream.write(piece.data)
-            else:
-                assert piece.path is not None
-                with open(piece.path, "rb") as staged:
-                    shutil.copyfileobj(staged, stream, 1 << 20)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(hidden, target)
+    if not os.path.exists(target):
+        os.makedirs(folder, exist_ok=True)
+        try:
+            _write(publication, hidden)
+        except FileNotFoundError:
+            if not os.path.exists(target):  # else another attempt was faster and has dropped the pieces
+                raise
+        else:
+            os.replace(hidden, target)
+            _sync_folder(folder)
+    for piece in publication.pieces:
+        if piece.path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(piece.path)
+
+
+def _write(publication: Publication, hidden: str) -> None:
+    try:
+        with open(hidden, "wb") as stream:
+            for piece in publication.pieces:
+                if piece.data is not None:
+                    stream.write(piece.data)
+                else:
+                    assert piece.path is not None
+                    with open(piece.path, "rb") as staged:
+                        shutil.copyfileobj(staged, stream, 1 << 20)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(hidden)
+        raise
+
+
+def _sync_folder(folder: str) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

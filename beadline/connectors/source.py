@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
 
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
@@ -162,7 +164,7 @@ def as_source(source: Any) -> StepSource:
     if isinstance(source, SimpleDataSourceStreamReader):
         return SimpleReaderSource(source)
     if isinstance(source, DataSource):
-        return _from_data_source(source)
+        return DataSourceSource(source)
     if isinstance(source, type):
         raise ConfigurationError(
             f"from_source needs an object, got the class {source.__name__}: did you mean {source.__name__}(…)?"
@@ -173,10 +175,44 @@ def as_source(source: Any) -> StepSource:
     )
 
 
-def _from_data_source(source: DataSource) -> StepSource:
-    from pyspark.errors import PySparkNotImplementedError
-    from pyspark.sql.types import StructType
+class DataSourceSource(StepSource):
+    """A user's :class:`DataSource`: its reader is made when the job starts, because a schema as text needs Spark to
+    be read."""
 
+    def __init__(self, source: DataSource) -> None:
+        self._made = source
+        self._inner: StepSource | None = None
+
+    def prepare(self, batch: bool) -> None:
+        self._inner = _reader_of(self._made)
+        self._inner.prepare(batch)
+        self.bounded = self._inner.bounded
+
+    @property
+    def _reader(self) -> StepSource:
+        assert self._inner is not None, "prepare() comes first"
+        return self._inner
+
+    def initial(self) -> Position:
+        return self._reader.initial()
+
+    def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
+        return self._reader.plan(start, rows, parallelism)
+
+    def finished(self, position: Position) -> bool:
+        return self._reader.finished(position)
+
+    def read_batches(self, split: Any) -> Iterator[list[Any]]:
+        return self._reader.read_batches(split)
+
+    def commit(self, position: Position) -> None:
+        self._reader.commit(position)
+
+    def stop(self) -> None:
+        self._reader.stop()
+
+
+def _reader_of(source: DataSource) -> StepSource:
     schema = source.schema()
     struct = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
     assert isinstance(struct, StructType)

@@ -26,6 +26,11 @@ def check(plan: Plan, acks: Sequence[TaskAck], handles: Mapping[tuple[int, int],
         by_task[ack.level, ack.partition] = ack
     expected = {(level, p) for level in range(len(plan.levels)) for p in range(plan.width(level))}
     if by_task.keys() != expected:
+        strangers = sorted(by_task.keys() - expected)
+        if strangers:
+            raise ChannelError(
+                f"level {strangers[0][0]}, partition {strangers[0][1]} acknowledged and is not in the plan"
+            )
         missing = sorted(expected - by_task.keys())
         raise ChannelError(f"{len(missing)} of {len(expected)} tasks did not acknowledge, the first is {missing[:1]}")
     for ack in acks:

@@ -9,6 +9,7 @@ A payload is a pickled list of segments: ``(records, timestamps, keys)``, a wate
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,7 +22,7 @@ from beadline.graph.specs import Broadcast, Custom, Forward, Hash, Partitioning,
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.rows import BROADCAST_SEQ, DATA, Row
 from beadline.state.codec import dumps
-from beadline.state.key_groups import KeyRouter
+from beadline.state.key_groups import IMMUTABLE_KEYS, KeyRouter
 
 IDLE = "idle"
 _CHUNK_RECORDS = 4096
@@ -191,6 +192,8 @@ class HashWriter(ChannelWriter):
                     subtask = None
                 if subtask is None:
                     key, subtask = route(key)
+                elif key.__class__ not in IMMUTABLE_KEYS:
+                    key = copy.copy(key)  # the key must stay as it is when user code changes the record it is part of
                 add_record[subtask](record)
                 add_key[subtask](key)
                 if timestamps is not None:

@@ -143,7 +143,13 @@ def freeze(value: Any) -> Any:
     """The form in which the store keeps a value."""
     if is_immutable(value):
         return value
-    return Frozen(dumps(value))
+    try:
+        return Frozen(pickle.dumps(value, 5))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise SerializationError(
+            f"a state value of type {type(value).__name__} can't be pickled: {error}. Classes of state values must be "
+            "defined at the top of a module or script, and hold nothing like locks, files or connections."
+        ) from error
 
 
 def thaw(value: Any) -> Any:

@@ -6,6 +6,7 @@ version. A pickle would not do (equal tuples may pickle differently), nor would 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import datetime as dt
 import struct
@@ -21,6 +22,7 @@ from beadline.common import Row
 from beadline.errors import ConfigurationError, KeyEncodingError
 
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+IMMUTABLE_KEYS = frozenset({str, int, float, bool, bytes, type(None), tuple, Decimal, uuid.UUID, dt.date, dt.datetime})
 _LOWER_BOUND_DEFAULT = 128
 
 _hash64 = xxhash.xxh3_64_intdigest
@@ -39,13 +41,13 @@ def _encode_slow(key: Any) -> bytes:
     if key is None:
         return b"n"
     if isinstance(key, int):  # bool and IntEnum equal their int, so they encode alike
-        return b"i" + str(int(key)).encode()
+        return b"i" + format(int(key), "x").encode()
     if isinstance(key, str):
         return b"s" + str.__str__(key).encode("utf-8", "surrogatepass")
     if isinstance(key, bytes):
         return b"b" + key
     if isinstance(key, float):
-        return b"i" + str(int(key)).encode() if key.is_integer() else b"f" + struct.pack(">d", key)
+        return b"i" + format(int(key), "x").encode() if key.is_integer() else b"f" + struct.pack(">d", key)
     if isinstance(key, tuple):
         return b"t" + b"".join(_framed(encode_key(item)) for item in key)
     if isinstance(key, Row):
@@ -106,7 +108,7 @@ def _encode_decimal(key: Decimal) -> bytes:
     if key.is_nan():
         return b"d" + str(key).encode()
     if key == key.to_integral_value():
-        return b"i" + str(int(key)).encode()
+        return b"i" + format(int(key), "x").encode()
     as_float = float(key)
     if Decimal(as_float) == key:  # Decimal('0.5') == 0.5 in Python, so both are one key
         return b"f" + struct.pack(">d", as_float)
@@ -180,6 +182,17 @@ class BoxedKey:
         return BoxedKey, (self.key, self.encoded)
 
 
+def _can_index(key: Any) -> bool:
+    """Whether a copy of the key finds what the key put into a dictionary. NaN does not equal itself."""
+    if isinstance(key, tuple):
+        return all(map(_can_index, key))
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return not isinstance(key, float | Decimal) or key == key
+
+
 class KeyRouter:
     """Finds the subtask of a key, remembering keys it has seen: records repeat keys far more than they bring new
     ones."""
@@ -197,11 +210,11 @@ class KeyRouter:
         encoded = encode_key(key)
         group = _hash64(encoded) % self._max_parallelism
         subtask = group * self._parallelism // self._max_parallelism
-        try:
-            hash(key)
-        except TypeError:
+        if not _can_index(key):
             return BoxedKey(key, encoded), subtask
         if len(self._seen) >= self._REMEMBER:
             self._seen.clear()
+        if key.__class__ not in IMMUTABLE_KEYS:
+            key = copy.copy(key)
         self._seen[key] = subtask
         return key, subtask

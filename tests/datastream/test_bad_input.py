@@ -13,7 +13,6 @@ from beadline.datastream import (
     MapFunction,
     OutputTag,
     ProcessFunction,
-    StreamExecutionEnvironment,
 )
 from beadline.datastream.connectors.file_system import FileSource, StreamFormat
 from beadline.datastream.state import MapStateDescriptor, ValueStateDescriptor
@@ -136,7 +135,7 @@ def test_a_wrong_value_for_a_declared_type(declared: Any, value: Any) -> None:
 
 
 def test_a_wrong_element_of_a_collection_is_named_at_once() -> None:
-    with pytest.raises(TypeMismatchError, match="element 1.*'two'"):
+    with pytest.raises(TypeMismatchError, match=r"element 1.*'two'"):
         environment().from_collection([1, "two"], type_info=Types.INT())
 
 
@@ -238,7 +237,7 @@ def test_options_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> N
 
 def test_an_unknown_option_of_ours_is_refused() -> None:
     env = environment(beadline__step__recrods=5)
-    with pytest.raises(ConfigurationError, match="unknown options: beadline.step.recrods"):
+    with pytest.raises(ConfigurationError, match=r"unknown options: beadline\.step\.recrods"):
         collect(env.from_collection([1]).map(lambda v: v))
 
 

@@ -107,7 +107,7 @@ def test_a_reader_that_raises_names_the_source() -> None:
         def read(self, partition: Any) -> Iterator[tuple[int]]:
             raise OSError("the disk is gone")
 
-    with pytest.raises(JobExecutionError, match="source broken.*the disk is gone"):
+    with pytest.raises(JobExecutionError, match=r"source broken.*the disk is gone"):
         collect(environment().from_source(Broken(), NO_WATERMARKS, "broken"))
 
 

@@ -1,0 +1,209 @@
+"""The driver's book of state over thousands of steps."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from beadline.graph.plan import Plan
+from beadline.master import handles
+from beadline.master.handles import StateBook
+from beadline.runtime.messages import MergeRequest, MergeResult
+from beadline.state.files import RunFiles
+from beadline.state.run import TableChanges, count_entries, decode_run, encode_run, merge_contents, without_tombstones
+from beadline.state.store import open_store
+from beadline.state.version import RunRef, next_version
+from tests.graph.programs import Program, by, same
+
+
+@pytest.fixture
+def plan() -> Plan:
+    program = Program()
+    program.function("reduce", max, (program.source(), by(same)), max_parallelism=8)
+    return program.plan(parallelism=2)
+
+
+class Fleet:
+    """A book, its files, and the truth about one subtask."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self.files = RunFiles(str(folder))
+        self.folder = folder
+        self.book = StateBook("job", plan, self.files)
+        self.truth: dict[str, dict[str, object]] = {"0": {}, "1": {}}
+        self.step = 0
+
+    def seal(self, subtask: int, changes: dict[str, object], to_file: bool = False) -> None:
+        self.step += 1
+        handle = self.book.handles[2, subtask]
+        data = encode_run({"v": TableChanges("value", False, dict(changes))}, 8)
+        version = next_version(handle.version, data)
+        if to_file:
+            run = RunRef(version, len(changes), len(data), path=self.files.write(f"{version}.run", data))
+        else:
+            run = RunRef(version, len(changes), len(data), inline=data)
+        self.book.advance([((2, subtask), run)])
+        truth = self.truth[str(subtask)]
+        truth.update(changes)
+        self.truth[str(subtask)] = {key: value for key, value in truth.items() if value is not None}
+
+    def merge(self, request: MergeRequest) -> MergeResult:
+        content = merge_contents(decode_run(self.files.read(run)) for run in request.runs)
+        if request.from_root:
+            content = without_tombstones(content)
+        data = encode_run(content, request.max_parallelism)
+        path = self.files.write(f"{self.step}-{request.subtask}.merged", data)
+        return MergeResult(request, RunRef(request.runs[-1].version, count_entries(content), len(data), path=path))
+
+    def tidy(self) -> int:
+        self.book.take_merges([self.merge(request) for request in self.book.merges()])
+        return self.book.drop_garbage()
+
+    def check(self, subtask: int) -> None:
+        store = open_store(None, self.book.handles[2, subtask], range(8), self.files.read)
+        assert store.table("v", "value").base == self.truth[str(subtask)]
+
+    def on_disk(self) -> set[str]:
+        return {str(path) for path in self.folder.iterdir()}
+
+    def named(self) -> set[str]:
+        return {run.path for handle in self.book.handles.values() for run in handle.runs if run.path is not None}
+
+
+@pytest.fixture
+def fleet(plan: Plan, tmp_path: Path) -> Fleet:
+    return Fleet(plan, tmp_path)
+
+
+def test_only_keyed_subtasks_have_state(fleet: Fleet) -> None:
+    assert fleet.book.handles.keys() == {(2, 0), (2, 1)}
+    assert fleet.book.handles[2, 0].root != fleet.book.handles[2, 1].root
+
+
+def test_small_runs_ride_along_until_they_are_many(fleet: Fleet) -> None:
+    for number in range(8):
+        fleet.seal(0, {"k": number})
+        fleet.seal(1, {"k": -number})
+    assert fleet.on_disk() == set()
+    versions = [run.version for run in fleet.book.handles[2, 0].runs]
+    fleet.seal(0, {"k": "the ninth"})
+    assert len(fleet.on_disk()) == 1, "one file for all subtasks"
+    assert all(run.inline is None for handle in fleet.book.handles.values() for run in handle.runs)
+    assert [run.version for run in fleet.book.handles[2, 0].runs][:8] == versions
+    fleet.check(0)
+    fleet.check(1)
+
+
+def test_small_runs_are_packed_when_they_are_large_together(fleet: Fleet) -> None:
+    fleet.seal(0, {"k": "x" * 10_000})
+    assert fleet.on_disk() == set()
+    fleet.seal(0, {"k": "y" * 10_000})
+    assert len(fleet.on_disk()) == 1
+    fleet.check(0)
+
+
+def test_merges_are_asked_for_when_runs_are_many(fleet: Fleet) -> None:
+    for number in range(11):
+        fleet.seal(0, {f"k{number}": number}, to_file=True)
+    assert fleet.book.merges() == []
+    fleet.seal(0, {"k": 1}, to_file=True)
+    (request,) = fleet.book.merges()
+    assert (request.node, request.subtask, len(request.runs), request.from_root) == (2, 0, 8, True)
+    assert request.runs == fleet.book.handles[2, 0].runs[:8]
+
+
+def test_a_merge_is_taken_after_more_steps(fleet: Fleet) -> None:
+    for number in range(12):
+        fleet.seal(0, {f"k{number}": number}, to_file=True)
+    results = [fleet.merge(request) for request in fleet.book.merges()]
+    for number in range(3):
+        fleet.seal(0, {f"k{number}": None}, to_file=True)
+    version = fleet.book.handles[2, 0].version
+    fleet.book.take_merges(results)
+    assert len(fleet.book.handles[2, 0].runs) == 8
+    assert fleet.book.handles[2, 0].version == version
+    fleet.check(0)
+
+
+def test_a_merge_of_runs_that_are_gone_is_garbage(fleet: Fleet) -> None:
+    for number in range(12):
+        fleet.seal(0, {f"k{number}": number}, to_file=True)
+    request = fleet.book.merges()[0]
+    first, fleet.step = fleet.merge(request), 1000
+    second = fleet.merge(request)
+    fleet.book.take_merges([first, second])
+    before = fleet.book.handles[2, 0]
+    assert before.runs[0] == second.run or before.runs[0] == first.run
+    assert fleet.book.drop_garbage() == 9
+    assert fleet.on_disk() == fleet.named()
+    fleet.check(0)
+
+
+def test_garbage_is_only_what_no_handle_names(fleet: Fleet) -> None:
+    """Both subtasks' runs lie in one pack; it stays until neither needs it."""
+    for number in range(9):
+        fleet.seal(1, {"k": number})
+        fleet.seal(0, {"k": number})
+    packs = fleet.on_disk()
+    for number in range(40):
+        fleet.seal(0, {"k": number}, to_file=True)
+        fleet.tidy()
+        fleet.check(1)
+    assert packs & fleet.on_disk() == packs & fleet.named() != set()
+    for number in range(40):
+        fleet.seal(1, {"k": number}, to_file=True)
+        fleet.tidy()
+    assert not packs & fleet.on_disk()
+    assert fleet.on_disk() == fleet.named()
+
+
+@pytest.mark.parametrize("shape", ["steady", "bursts", "few keys", "large"])
+def test_chains_stay_short_over_thousands_of_steps(fleet: Fleet, shape: str) -> None:
+    """And what a worker that missed a few steps stands at is still there."""
+    chance = random.Random(shape)
+    recent: list[str] = []
+    longest = 0
+    steps = 400 if shape == "large" else 2000
+    for number in range(steps):
+        count = chance.choice({"steady": [5], "bursts": [1, 1, 200], "few keys": [1], "large": [400]}[shape])
+        names = [str(chance.randrange(3 if shape == "few keys" else 3000)) for _ in range(count)]
+        changes: dict[str, object] = {name: None if chance.random() < 0.2 else number for name in names}
+        fleet.seal(0, changes, to_file=shape == "large")
+        handle = fleet.book.handles[2, 0]
+        recent.append(handle.version)
+        for version in recent[-4:]:
+            assert handle.after(version) is not None
+        longest = max(longest, len(handle.runs))
+        if number % 3 == 0:
+            fleet.tidy()
+            after = fleet.book.handles[2, 0]
+            assert all(after.after(version) is not None for version in recent[-4:])
+    assert longest < 60
+    fleet.tidy()
+    fleet.check(0)
+    assert fleet.on_disk() == fleet.named()
+
+
+def test_a_large_run_is_not_rewritten_for_a_small_change(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handles, "_TIER_FLOOR", 1 << 10)
+    fleet.seal(0, {str(number): f"{number:050}" for number in range(2000)}, to_file=True)
+    base = fleet.book.handles[2, 0].runs[0]
+    written = 0
+    for number in range(200):
+        fleet.seal(0, {str(number): None if number % 3 == 0 else number}, to_file=True)
+        for request in fleet.book.merges():
+            result = fleet.merge(request)
+            written += result.run.size
+            fleet.book.take_merges([result])
+        fleet.book.drop_garbage()
+    assert fleet.book.handles[2, 0].runs[0] == base
+    assert written < base.size
+    fleet.check(0)
+
+
+def test_repr_and_size(fleet: Fleet) -> None:
+    fleet.seal(0, {"k": 1}, to_file=True)
+    size = fleet.book.handles[2, 0].runs[0].size
+    assert repr(fleet.book) == f"<StateBook of 2 subtasks, {size} bytes in 1 files>"

@@ -1,0 +1,72 @@
+"""How large the next step is."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beadline.master.pacing import Limits, Pacing
+
+LIMITS = Limits(first_rows=100, max_rows=50_000, max_touched=10_000, max_bytes=1_000_000, target_seconds=2.0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 100_000), st.floats(0, 60), st.integers(0, 10**6), st.integers(0, 10**8))))
+def test_steps_stay_within_bounds_and_grow_at_most_fourfold(steps: list[tuple[int, float, int, int]]) -> None:
+    pacing = Pacing(LIMITS)
+    assert pacing.rows == 100
+    for rows, seconds, touched, sent in steps:
+        before = pacing.rows
+        pacing.sealed(rows, seconds, touched, sent)
+        assert 100 <= pacing.rows <= 50_000
+        assert pacing.rows <= max(4 * rows, before)
+        assert pacing.rows >= min(before, rows // 4) or pacing.rows == 100
+
+
+def test_quick_steps_grow_until_they_take_the_target() -> None:
+    pacing = Pacing(LIMITS)
+    sizes = []
+    for _ in range(20):
+        sizes.append(pacing.rows)
+        pacing.sealed(pacing.rows, 0.1 + pacing.rows / 10_000, 0)
+    assert sizes[:3] == [100, 400, 1600]
+    assert 0.5 < 0.1 + sizes[-1] / 10_000 < 3
+    assert abs(sizes[-1] - sizes[-2]) < sizes[-1] * 0.2, "it has settled"
+
+
+def test_slow_steps_shrink() -> None:
+    pacing = Pacing(LIMITS)
+    for _ in range(6):
+        pacing.sealed(pacing.rows, 0.1, 0)
+    large = pacing.rows
+    pacing.sealed(large, 20.0, 0)
+    assert pacing.rows < large
+
+
+def test_a_small_step_that_was_quick_says_nothing() -> None:
+    pacing = Pacing(LIMITS)
+    pacing.sealed(100, 0.1, 0)
+    before = pacing.rows
+    pacing.sealed(3, 0.01, 0)
+    pacing.sealed(0, 5.0, 0)
+    assert pacing.rows == before
+
+
+def test_touched_state_and_sent_bytes_bound_a_step() -> None:
+    for used in ({"touched": 1}, {"sent_bytes": 100}):
+        pacing = Pacing(LIMITS)
+        for _ in range(20):
+            rows = pacing.rows
+            amounts = {name: each * rows for name, each in used.items()}
+            pacing.sealed(rows, 0.1, amounts.get("touched", 0), amounts.get("sent_bytes", 0))
+        assert pacing.rows == 10_000
+
+
+def test_a_limit_below_the_first_step_holds() -> None:
+    pacing = Pacing(Limits(first_rows=100, max_rows=5))
+    assert pacing.rows == 5
+    pacing.sealed(5, 0.01, 0)
+    assert pacing.rows == 5
+
+
+def test_repr_tells_the_pace() -> None:
+    assert repr(Pacing(LIMITS)) == "<Pacing: next step reads about 100 records>"

@@ -1,0 +1,77 @@
+"""One keyed subtask over many steps, without a job around it: workers with caches, a handle, and attempts that may be
+lost."""
+
+from __future__ import annotations
+
+from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from beadline.common.typeinfo import Types
+from beadline.state.backend import KeyedBackend
+from beadline.state.run import RunContent, count_entries, decode_run, encode_run, merge_contents, without_tombstones
+from beadline.state.store import HeapStore, open_store
+from beadline.state.version import Handle, RunRef, next_version, root_version
+
+MAX_PARALLELISM = 8
+ALL_GROUPS = range(MAX_PARALLELISM)
+ANY = Types.PICKLED_BYTE_ARRAY()
+
+
+class Worker:
+    """A worker's backend and its cached store."""
+
+    def __init__(self) -> None:
+        self.store: HeapStore | None = None
+        self.forget_functions()
+
+    def forget_functions(self) -> None:
+        self.backend = KeyedBackend("op")
+        self.value = self.backend.state(ValueStateDescriptor("value", ANY))
+        self.list = self.backend.state(ListStateDescriptor("list", ANY))
+        self.map = self.backend.state(MapStateDescriptor("map", ANY, ANY))
+
+
+class Subtask:
+    """What the driver knows of a subtask: its handle. Runs are kept in memory, inline."""
+
+    def __init__(self, job: str = "job") -> None:
+        self.handle = Handle(root_version(job, "op", ALL_GROUPS))
+        self.reads = 0
+
+    def read(self, run: RunRef) -> bytes:
+        self.reads += 1
+        assert run.inline is not None
+        return run.inline
+
+    def begin(self, worker: Worker, now: int = 0) -> None:
+        worker.store = open_store(worker.store, self.handle, ALL_GROUPS, self.read)
+        assert worker.store.version == self.handle.version
+        worker.backend.begin(worker.store, now)
+
+    def finish(self, worker: Worker) -> RunRef | None:
+        """End an attempt: the worker keeps its overlay, the delta waits to be sealed."""
+        content = worker.backend.finish()
+        run = as_run(content, self.handle.version)
+        if run is not None:
+            assert worker.store is not None
+            worker.store.keep(run.version, content)
+        return run
+
+    def seal(self, run: RunRef | None) -> None:
+        if run is not None:
+            self.handle = self.handle.plus(run)
+
+    def merge(self, start: int, end: int) -> None:
+        """Replace some runs of the handle by one."""
+        runs = self.handle.runs[start:end]
+        content = merge_contents(decode_run(self.read(run)) for run in runs)
+        if start == 0:
+            content = without_tombstones(content)
+        data = encode_run(content, MAX_PARALLELISM)
+        merged = RunRef(runs[-1].version, count_entries(content), len(data), inline=data)
+        replaced = self.handle.replacing(runs[0].version, runs[-1].version, merged)
+        assert replaced is not None
+        self.handle = replaced
+
+
+def as_run(content: RunContent, base: str) -> RunRef | None:
+    data = encode_run(content, MAX_PARALLELISM)
+    return RunRef(next_version(base, data), count_entries(content), len(data), inline=data) if data else None
