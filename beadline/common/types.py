@@ -142,6 +142,9 @@ class Row:
             return self._values == other._values
         return self._fields is not None and other._fields is not None and self._by_name() == other._by_name()
 
+    def __copy__(self) -> Row:
+        return new_row(list(self._values), self._fields, self._row_kind)
+
     def __hash__(self) -> int:
         return hash(tuple(self._values) if self._fields is None else self._by_name())
 
