@@ -158,6 +158,7 @@ def _kill_in_next_step(context: SparkContext, pids: set[int], say: Callable[[str
         if any(stage is not None and stage.numActiveTasks for stage in stages):
             break
         time.sleep(0.02)
+    time.sleep(0.2)  # a task is with Spark for a moment before its worker has it
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -423,8 +423,8 @@ def _worth_another_try(error: Exception) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker, if there
-    is one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker or the JVM,
+    if there is one."""
+    lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b.*:", line)]
     return (raised[-1] if raised else lines[0] if lines else type(error).__name__)[:500]

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -97,19 +98,42 @@ def find_session() -> SparkSession:
     return session
 
 
+_GREETINGS = (
+    'Setting Spark log level to "ERROR"',
+    "WARNING: Using incubator modules",
+    "WARNING: package sun.security.action",
+    "Using Spark's default log4j profile",
+    "Setting default log level to",
+    "To adjust logging level use",
+)
+
+
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
-    """Spark's launcher greets on standard error before any log level holds."""
+    """Start the JVM with its standard error on a pipe that drops Spark's greetings.
+
+    Everything else goes on to this process's standard error, for as long as the JVM lives: what user code writes in the
+    workers comes that way too.
+    """
     sys.stderr.flush()
     saved = os.dup(2)
-    sink = os.open(os.devnull, os.O_WRONLY)
+    reader, writer = os.pipe()
+    os.dup2(writer, 2)
+    os.close(writer)
+    threading.Thread(target=_pass_on, args=(reader, os.dup(saved)), name="spark-stderr", daemon=True).start()
     try:
-        os.dup2(sink, 2)
         yield
     finally:
         os.dup2(saved, 2)
         os.close(saved)
-        os.close(sink)
+
+
+def _pass_on(source: int, target: int) -> None:
+    with open(source, "rb") as lines:
+        for line in lines:
+            text = line.decode(errors="replace")
+            if not text.startswith(_GREETINGS) and "NativeCodeLoader: Unable to load" not in text:
+                os.write(target, line)
 
 
 class Cluster:

@@ -128,8 +128,7 @@ def key_group_of(key: Any, max_parallelism: int) -> int:
     return _hash64(encode_key(key)) % max_parallelism
 
 
-def hash_encoded(encoded: bytes) -> int:
-    return _hash64(encoded)
+hash_encoded = _hash64
 
 
 def subtask_of_key_group(key_group: int, parallelism: int, max_parallelism: int) -> int:

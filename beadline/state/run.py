@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import xxhash
@@ -64,17 +65,18 @@ def _checksum(footer: bytes) -> bytes:
 
 
 def _sorted_rows(table: TableChanges, max_parallelism: int) -> list[tuple[int, bytes, Any]]:
+    """Slots with their key group and encoded key, in that order. Runs once an entry and step, so it is written out."""
     rows = []
+    namespaced, hashed = table.namespaced, hash_encoded
     for slot in table.changes:
-        key = slot[0] if table.namespaced else slot
+        key = slot[0] if namespaced else slot
         encoded = key.encoded if key.__class__ is BoxedKey else encode_key(key)
-        rows.append((hash_encoded(encoded) % max_parallelism, encoded, slot))
-    rows.sort(key=_row_order)
+        rows.append((hashed(encoded) % max_parallelism, encoded, slot))
+    if namespaced:
+        rows.sort(key=itemgetter(0, 1))  # one key may have several slots, which need not be comparable
+    else:
+        rows.sort()
     return rows
-
-
-def _row_order(row: tuple[int, bytes, Any]) -> tuple[int, bytes]:
-    return row[0], row[1]
 
 
 def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run") -> RunContent:

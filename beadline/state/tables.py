@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from beadline.errors import StateAccessError
-from beadline.state.codec import Frozen, freeze, is_immutable, thaw
+from beadline.state.codec import ATOMS, Frozen, freeze, is_immutable, thaw
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 Changes = dict[Any, Any]
+
+_only_atoms = ATOMS.issuperset
 
 
 class Table:
@@ -81,7 +83,8 @@ class ValueTable(Table):
         writes, base = self.writes, self.base
         changes: Changes = {}
         for slot, value in writes.items():
-            changes[slot] = value if is_immutable(value) else freeze(value)
+            plain = value.__class__ is tuple and _only_atoms(map(type, value))
+            changes[slot] = value if plain else freeze(value)
         for slot, live in self.reads.items():
             if slot not in writes:
                 frozen = freeze(live)
