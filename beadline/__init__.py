@@ -4,8 +4,18 @@ Start from :class:`beadline.datastream.StreamExecutionEnvironment`, or keep a pr
 and run it with ``beadline run --pyflink job.py``.
 """
 
-from beadline.state.codec import register_state_class
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __all__ = ["__version__", "register_state_class"]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Names that are worth having here, without loading the package's parts for everybody who imports it."""
+    if name == "register_state_class":
+        return importlib.import_module("beadline.state.codec").register_state_class
+    raise AttributeError(f"module 'beadline' has no attribute {name!r}")

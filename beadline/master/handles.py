@@ -85,7 +85,7 @@ class StateBook:
                 start -= 1
                 held += old[start].size
             window = old[start:]
-            if len(window) >= _MERGE_AT_LEAST and all(run.inline is None for run in window):
+            if len(window) >= _MERGE_AT_LEAST:
                 node = self._plan.nodes[node_id]
                 requests.append(MergeRequest(node_id, subtask, node.max_parallelism, window, start == 0))
         return requests

@@ -3,6 +3,8 @@ and time."""
 
 from __future__ import annotations
 
+import statistics
+from collections import deque
 from dataclasses import dataclass
 
 
@@ -22,32 +24,38 @@ class Limits:
 
 
 class Pacing:
-    """Follows the last steps: large enough to be worth their overhead, short enough for checkpoints and latency."""
+    """Follows the last steps: large enough to be worth their overhead, short enough for checkpoints and latency.
+
+    A step costs something whatever it reads, and something per record. The shortest step so far tells the first, the
+    median over the last few the second, so that one slow step on a busy machine changes little.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._overhead: float | None = None
+        self._shortest: float | None = None
+        self._recent: deque[tuple[int, float]] = deque(maxlen=4)
         self.rows = min(limits.first_rows, limits.max_rows)
 
     def __repr__(self) -> str:
         return f"<Pacing: next step reads about {self.rows} records>"
 
     def sealed(self, rows: int, seconds: float, touched: int, sent_bytes: int = 0) -> None:
-        """Learn from a step that read ``rows`` records. One that read less than asked says nothing about larger ones.
-
-        The shortest step so far tells what a step costs whatever it reads; only the rest grows with the records.
-        """
+        """Learn from a step that read ``rows`` records; one that read less than asked says nothing about larger ones."""
         limits = self._limits
-        self._overhead = seconds if self._overhead is None else min(self._overhead, seconds)
-        if rows <= 0:
+        # Of a single step nobody knows which part is overhead: half of it, say.
+        overhead = seconds * 0.5 if self._shortest is None else min(self._shortest, seconds)
+        self._shortest = seconds if self._shortest is None else overhead
+        if rows <= 0 or rows < self.rows * 0.8:
             return
-        room = max(limits.target_seconds - self._overhead, limits.target_seconds / 4)
-        factor = room / max(seconds - self._overhead, 1e-3)
+        self._recent.append((rows, seconds))
+        target = max(limits.target_seconds, 2 * overhead)
+        per_row = statistics.median(max(s - overhead, 0.0) / r for r, s in self._recent)
+        wanted = (target - overhead) / per_row if per_row > 0 else rows * limits.max_growth
+        if seconds > 4 * target:
+            wanted = min(wanted, rows / 2)
         for used, allowed in ((touched, limits.max_touched), (sent_bytes, limits.max_bytes)):
             if used > 0:
-                factor = min(factor, allowed / used)
-        if factor > 1 and rows < self.rows * 0.8:
-            return
-        factor = max(1 / limits.max_growth, min(factor, limits.max_growth))
+                wanted = min(wanted, rows * allowed / used)
+        wanted = max(rows / limits.max_growth, min(wanted, rows * limits.max_growth))
         least = min(limits.first_rows, limits.max_rows)
-        self.rows = int(max(least, min(limits.max_rows, rows * factor)))
+        self.rows = int(max(least, min(limits.max_rows, wanted)))

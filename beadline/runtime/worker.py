@@ -8,7 +8,10 @@ from typing import Any
 
 import cloudpickle
 
+import beadline
 from beadline import pyflink_alias
+from beadline.errors import EnvironmentSetupError
+from beadline.fingerprint import FINGERPRINT
 from beadline.graph.plan import Plan
 from beadline.runtime.operators import Operator, Setup, make_operator
 from beadline.state import codec
@@ -36,6 +39,7 @@ class Shipment:
         self.job_modules = job_modules
         self.registered = registered
         self.pyflink_names = pyflink_names
+        self.fingerprint = FINGERPRINT
 
 
 class WorkerRun:
@@ -45,6 +49,11 @@ class WorkerRun:
         self.run = run
         self._data = data
         shipment: Shipment = cloudpickle.loads(data)
+        if shipment.fingerprint != FINGERPRINT:
+            raise EnvironmentSetupError(
+                f"the driver runs other code of Beadline than this worker, which has {beadline.__version__} from "
+                f"{beadline.__file__}: install the same version everywhere, or nowhere but at the driver"
+            )
         self.plan = shipment.plan
         self._shipment = shipment
         self.files = RunFiles(state_root)
