@@ -40,7 +40,7 @@ class Pacing:
         return f"<Pacing: next step reads about {self.rows} records>"
 
     def sealed(self, rows: int, seconds: float, touched: int, sent_bytes: int = 0) -> None:
-        """Learn from a step that read ``rows`` records; one that read less than asked says nothing about larger ones."""
+        """Learn from a step that read ``rows`` records; one that read less than asked tells nothing of larger ones."""
         limits = self._limits
         # Of a single step nobody knows which part is overhead: half of it, say.
         overhead = seconds * 0.5 if self._shortest is None else min(self._shortest, seconds)
