@@ -19,7 +19,7 @@ class Limits:
     max_rows: int = 4_000_000
     max_touched: int = 2_000_000
     max_bytes: int = 512 << 20
-    target_seconds: float = 2.0
+    target_seconds: float = 3.0
     max_growth: float = 4.0
 
 

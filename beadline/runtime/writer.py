@@ -186,14 +186,12 @@ class HashWriter(ChannelWriter):
                 key = select(record)
                 if convert is not None:
                     key = convert(key)
-                try:
+                if key.__class__ is str:
                     subtask = lookup(key)
-                except TypeError:
-                    subtask = None
-                if subtask is None:
-                    key, subtask = route(key)
-                elif key.__class__ not in IMMUTABLE_KEYS:
-                    key = copy.copy(key)  # the key must stay as it is when user code changes the record it is part of
+                    if subtask is None:
+                        key, subtask = route(key)
+                else:
+                    key, subtask = self._find(key)
                 add_record[subtask](record)
                 add_key[subtask](key)
                 if timestamps is not None:
@@ -201,6 +199,17 @@ class HashWriter(ChannelWriter):
                     position += 1
         except Exception as error:
             raise UserCodeError(f"key_by before {self.target.name}", record, error) from error
+
+    def _find(self, key: Any) -> tuple[Any, int]:
+        """The key as it travels, and its subtask, for keys that are not plain strings."""
+        try:
+            subtask = self._router.lookup(key)
+        except TypeError:
+            return self._router.route(key)
+        if subtask is None:
+            return self._router.route(key)
+        # The key must stay as it is when user code changes the record it is part of.
+        return key if key.__class__ in IMMUTABLE_KEYS else copy.copy(key), subtask
 
 
 class _IndexedWriter(ChannelWriter):

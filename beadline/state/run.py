@@ -1,8 +1,8 @@
 """Runs: the one durable form of keyed state, whatever the backend.
 
-A run holds changes sorted by key group and key, in blocks with checksums and an index by key group, so that a
-restore at another parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a base is
-a run without a parent.
+A run holds changes by key group (merged runs also sorted by key), in blocks with checksums and an index by key group, so
+that a restore at another parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a base
+is a run without a parent.
 
 Layout: ``magic | block … | index (JSON) | checksum and length of the index (8 bytes each) | magic``.
 """
@@ -10,6 +10,7 @@ Layout: ``magic | block … | index (JSON) | checksum and length of the index (8
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
@@ -38,17 +39,21 @@ class TableChanges:
 RunContent = dict[str, TableChanges]
 
 
-def encode_run(content: Mapping[str, TableChanges], max_parallelism: int) -> bytes:
-    """The bytes of a run; empty if nothing changed."""
+def encode_run(content: Mapping[str, TableChanges], max_parallelism: int, by_key: bool = False) -> bytes:
+    """The bytes of a run; empty if nothing changed.
+
+    :param by_key: sort by key within a key group. A delta is written in every step and does without; merged runs
+        have it.
+    """
     blocks: list[bytes] = []
     index: list[list[Any]] = []
     offset = len(_MAGIC)
     for name in sorted(content):
         table = content[name]
-        rows = _sorted_rows(table, max_parallelism)
+        rows = (_sorted_rows if by_key else _grouped_rows)(table, max_parallelism)
         for start in range(0, len(rows), _BLOCK_ENTRIES):
             part = rows[start : start + _BLOCK_ENTRIES]
-            block = dumps(([r[0] for r in part], [r[2] for r in part], [table.changes[r[2]] for r in part]))
+            block = dumps(([r[0] for r in part], [r[1] for r in part], [table.changes[r[1]] for r in part]))
             checksum = xxhash.xxh3_64_hexdigest(block)
             groups = (part[0][0], part[-1][0])
             index.append([name, table.kind, table.namespaced, *groups, offset, len(block), len(part), checksum])
@@ -64,19 +69,26 @@ def _checksum(footer: bytes) -> bytes:
     return xxhash.xxh3_64_digest(footer)
 
 
-def _sorted_rows(table: TableChanges, max_parallelism: int) -> list[tuple[int, bytes, Any]]:
-    """Slots with their key group and encoded key, in that order. Runs once an entry and step, so it is written out."""
-    rows = []
+def _grouped_rows(table: TableChanges, max_parallelism: int) -> list[tuple[int, Any]]:
+    """Slots by key group, in the order of their first touch. Runs once an entry and step, so it is written out."""
+    groups: defaultdict[int, list[Any]] = defaultdict(list)
     namespaced, hashed = table.namespaced, hash_encoded
     for slot in table.changes:
         key = slot[0] if namespaced else slot
         encoded = key.encoded if key.__class__ is BoxedKey else encode_key(key)
-        rows.append((hashed(encoded) % max_parallelism, encoded, slot))
-    if namespaced:
-        rows.sort(key=itemgetter(0, 1))  # one key may have several slots, which need not be comparable
-    else:
-        rows.sort()
-    return rows
+        groups[hashed(encoded) % max_parallelism].append(slot)
+    return [(group, slot) for group in sorted(groups) for slot in groups[group]]
+
+
+def _sorted_rows(table: TableChanges, max_parallelism: int) -> list[tuple[int, Any]]:
+    """Slots by key group and encoded key."""
+    rows = []
+    for slot in table.changes:
+        key = slot[0] if table.namespaced else slot
+        encoded = key.encoded if key.__class__ is BoxedKey else encode_key(key)
+        rows.append((hash_encoded(encoded) % max_parallelism, encoded, slot))
+    rows.sort(key=itemgetter(0, 1))  # one key may have several slots, which need not be comparable
+    return [(group, slot) for group, _, slot in rows]
 
 
 def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run") -> RunContent:

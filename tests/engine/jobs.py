@@ -51,6 +51,11 @@ class Accident:
         return True
 
 
+def accidents(marker: Path | str, at: tuple[int, ...]) -> dict[int, Accident]:
+    """One accident a number."""
+    return {number: Accident(f"{marker}-{number}") for number in at}
+
+
 def kill_worker() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -73,14 +78,13 @@ def parent_of(process: int) -> int:
 
 
 class PassOn(MapFunction):
-    """Gives the number back; at one number the worker is killed, once."""
+    """Gives the number back. At some numbers, once each, the worker is killed."""
 
-    def __init__(self, marker: Path, at: int) -> None:
-        self._accident = Accident(marker)
-        self._at = at
+    def __init__(self, marker: Path, at: tuple[int, ...]) -> None:
+        self._accidents = accidents(marker, at)
 
     def map(self, value: int) -> int:
-        if value == self._at and self._accident.happens():
+        if value in self._accidents and self._accidents[value].happens():
             kill_worker()
         return value
 
@@ -88,8 +92,10 @@ class PassOn(MapFunction):
 class Count(KeyedProcessFunction):
     """Counts the records of a key. At some numbers, once each and after the state was updated, ``kill`` is called."""
 
-    def __init__(self, marker: Path | None = None, at: tuple[int, ...] = (), kill: Callable[[], None] = kill_worker):
-        self._accidents = {number: Accident(f"{marker}-{number}") for number in at}
+    def __init__(
+        self, marker: Path | str = "", at: tuple[int, ...] = (), kill: Callable[[], None] = kill_worker
+    ) -> None:
+        self._accidents = accidents(marker, at)
         self._kill = kill
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -98,18 +104,19 @@ class Count(KeyedProcessFunction):
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[tuple[int, int]]:
         count = (self._count.value() or 0) + 1
         self._count.update(count)
-        accident = self._accidents.get(value)
-        if accident is not None and accident.happens():
+        if value in self._accidents and self._accidents[value].happens():
             self._kill()
         yield ctx.get_current_key(), count
 
 
 class Gather(KeyedProcessFunction):
-    """Changes a dict with a list in it where it lies, and calls ``update`` only for a new key."""
+    """Changes a dict with a list in it where it lies, and calls ``update`` only for a new key.
 
-    def __init__(self, marker: Path, at: int | None = None) -> None:
-        self._accident = Accident(marker)
-        self._at = at
+    At some numbers, once each and after the change, the worker is killed.
+    """
+
+    def __init__(self, marker: Path | str = "", at: tuple[int, ...] = ()) -> None:
+        self._accidents = accidents(marker, at)
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._gathered = runtime_context.get_state(ValueStateDescriptor("gathered", ANY))
@@ -121,7 +128,7 @@ class Gather(KeyedProcessFunction):
             self._gathered.update(gathered)
         gathered["numbers"].append(value)
         gathered["sum"] += value
-        if value == self._at and self._accident.happens():
+        if value in self._accidents and self._accidents[value].happens():
             kill_worker()
         yield ctx.get_current_key(), len(gathered["numbers"]), gathered["sum"]
 
@@ -249,12 +256,41 @@ def minting(
     return minted.get_side_output(MINTED).union(left, right)
 
 
+# In the first step, before anything is sealed; in the middle of one; and in the last, when everything is closed.
+KILL_AT = (STEP // 2, 3 * STEP + STEP // 2, 6 * STEP - 1)
+KILLED_WORKER_RECORDS = 6 * STEP
+
+KILLED_WORKER_JOBS: dict[str, Callable[[StreamExecutionEnvironment, Path], DataStream]] = {
+    "in_a_map": lambda env, marker: (
+        numbers(env, KILLED_WORKER_RECORDS)
+        .map(PassOn(marker, KILL_AT), output_type=Types.LONG())
+        .key_by(key_of, key_type=Types.LONG())
+        .process(Count(), output_type=ANY)
+    ),
+    "in_a_keyed_function": lambda env, marker: keyed(env, KILLED_WORKER_RECORDS, Count(marker, KILL_AT)),
+    "after_a_change_in_place": lambda env, marker: keyed(env, KILLED_WORKER_RECORDS, Gather(marker, KILL_AT)),
+}
+
+
+def run_with_killed_workers(job: str, folder: Path) -> Outcome:
+    env = environment()
+    return run(env, KILLED_WORKER_JOBS[job](env, folder / "kill"), job)
+
+
 # -- closed forms
 
 
-def counts(records: int) -> Counter[tuple[int, int]]:
+def counts(records: int) -> Counter[Any]:
     """What :class:`Count` gives: each key counts up, each count comes once."""
     return Counter((key, count) for key in range(KEYS) for count in range(1, records // KEYS + 1))
 
 
-WITNESSES = ("minted", "left saw", "left kept", "right saw", "right kept")
+def gathered(records: int) -> Counter[Any]:
+    """What :class:`Gather` gives: the i-th number of a key is ``key + (i - 1) * KEYS``, numbers come in order."""
+    return Counter(
+        (key, i, i * key + KEYS * i * (i - 1) // 2) for key in range(KEYS) for i in range(1, records // KEYS + 1)
+    )
+
+
+def results_of_killed_worker_job(job: str) -> Counter[Any]:
+    return (gathered if job == "after_a_change_in_place" else counts)(KILLED_WORKER_RECORDS)

@@ -1,0 +1,117 @@
+"""What Spark might do to the rows between two levels, and never should."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from beadline.master import spark as spark_module
+from beadline.runtime.entry import LevelCall
+from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, Row, RowBuffer, read_rows
+from tests.engine.jobs import KEYS, Accident
+
+Tampering = Callable[[list[Row]], list[Row]]
+
+
+def _first(rows: list[Row], kind: int) -> int:
+    return next(position for position, row in enumerate(rows) if row.kind == kind)
+
+
+def _lose(kind: int) -> Tampering:
+    def lose(rows: list[Row]) -> list[Row]:
+        position = _first(rows, kind)
+        return rows[:position] + rows[position + 1 :]
+
+    return lose
+
+
+def _double(kind: int) -> Tampering:
+    def double(rows: list[Row]) -> list[Row]:
+        position = _first(rows, kind)
+        return rows[: position + 1] + rows[position:]
+
+    return double
+
+
+def _swap_chunks(rows: list[Row]) -> list[Row]:
+    first = _first(rows, DATA)
+    second = next(p for p, row in enumerate(rows) if p > first and row[:3] == rows[first][:3] and row.kind == DATA)
+    rows[first], rows[second] = rows[second], rows[first]
+    return rows
+
+
+def _chunk_behind_barrier(rows: list[Row]) -> list[Row]:
+    barrier = _first(rows, BARRIER)
+    chunk = max(p for p, row in enumerate(rows) if row.kind == DATA and row.channel == rows[barrier].channel)
+    rows[chunk], rows[barrier] = rows[barrier], rows[chunk]
+    return rows
+
+
+def _alter_record(rows: list[Row]) -> list[Row]:
+    """Another number of the same key: nothing but the digest can tell."""
+    position = _first(rows, DATA)
+    segments = pickle.loads(rows[position].payload)
+    segments[0][0][0] += KEYS
+    return _with_payload(rows, position, segments)
+
+
+def _alter_barrier(field: int, value: Any) -> Tampering:
+    def alter(rows: list[Row]) -> list[Row]:
+        position = _first(rows, BARRIER)
+        payload = list(pickle.loads(rows[position].payload))
+        payload[field] = value
+        return _with_payload(rows, position, tuple(payload))
+
+    return alter
+
+
+def _with_payload(rows: list[Row], position: int, content: Any) -> list[Row]:
+    rows[position] = rows[position]._replace(payload=pickle.dumps(content, 5))
+    return rows
+
+
+# By name: what happens to the rows, and what the check that finds it says.
+TAMPERINGS: dict[str, tuple[Tampering, str]] = {
+    "a chunk is lost": (_lose(DATA), "expected chunk 0, got 1"),
+    "a barrier is lost": (_lose(BARRIER), "no barrier came through 1 channels"),
+    "a descriptor is lost": (_lose(DESCRIPTOR), "got no descriptor"),
+    "an acknowledgement is lost": (_lose(ACK), "1 of 2 tasks did not acknowledge"),
+    "a chunk is doubled": (_double(DATA), "expected chunk 1, got 0"),
+    "a barrier is doubled": (_double(BARRIER), "a second barrier came"),
+    "a descriptor is doubled": (_double(DESCRIPTOR), "got two descriptors"),
+    "an acknowledgement is doubled": (_double(ACK), "two acknowledgements of level 0, partition 0"),
+    "two chunks are swapped": (_swap_chunks, "expected chunk 0, got 1"),
+    "a chunk comes behind its barrier": (_chunk_behind_barrier, "the barrier says 3 chunks"),
+    "a record is altered": (_alter_record, "the barrier says 3 chunks, 10000 records, digest"),
+    "a count is altered": (_alter_barrier(0, 7), "the barrier says 3 chunks, 7 records"),
+    "a channel's digest is altered": (_alter_barrier(1, "0"), "10000 records, digest 0;"),
+    "a task's digest is altered": (_alter_barrier(4, "0"), "read another attempt of level 0, partition 0"),
+}
+
+
+def tamper(monkeypatch: pytest.MonkeyPatch, how: Tampering, step: int, marker: Path | None) -> None:
+    """Let it happen to what level 1 reads in a step: once if there is a marker file to create, else every time."""
+    make_function = spark_module._function
+
+    def tampered_function(call: LevelCall) -> Any:
+        function = make_function(call)
+        if call.level != 1 or call.header.step != step:
+            return function
+
+        def level(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = list(read_rows(batches))
+            if marker is None or Accident(marker).happens():
+                rows = how(rows)
+            buffer = RowBuffer()
+            for row in rows:
+                buffer.add(row)
+            return function(iter([buffer.take()]))
+
+        return level
+
+    monkeypatch.setattr(spark_module, "_function", tampered_function)

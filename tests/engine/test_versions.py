@@ -1,0 +1,66 @@
+"""Workers live longer than steps, versions and jobs: what they hold is used only by those it belongs to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from beadline.datastream import stream_execution_environment
+from beadline.master.job import JobMaster
+from tests.engine.jobs import STEP, Count, Gather, Outcome, counts, environment, gathered, keyed, run
+
+pytestmark = [pytest.mark.spark]
+
+RECORDS = 8 * STEP
+KEPT = 2
+BACK_AFTER = 5
+
+
+class Rewinding(JobMaster):
+    """Goes back once: after step ``BACK_AFTER`` it continues from what step ``KEPT`` left."""
+
+    def _next_ranges(self, sources: Any) -> Any:
+        if self._step == KEPT:
+            positions = [(entry.position, entry.finished) for entry in sources]
+            self._kept = dict(self._book.handles), dict(self._locals), dict(self._timers), positions
+        if self._step == BACK_AFTER:
+            self._book.handles, self._locals, self._timers, positions = self._kept
+            for entry, (entry.position, entry.finished) in zip(sources, positions, strict=True):
+                pass
+        return super()._next_ranges(sources)
+
+
+@pytest.mark.parametrize("inline_limit", ["0 bytes", "20 kb"], ids=["in files", "inline"])
+@pytest.mark.parametrize(("function", "results"), [(Count, counts), (Gather, gathered)])
+def test_a_job_that_goes_back_continues_from_the_old_version(
+    function: Any, results: Any, inline_limit: str, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_execution_environment, "JobMaster", Rewinding)
+    env = environment(options={"execution.checkpointing.data-inline-threshold": inline_limit})
+    outcome = run(env, keyed(env, RECORDS, function()), "going back")
+    repeated = results(BACK_AFTER * STEP) - results(KEPT * STEP)
+    assert Counter(outcome.results) == results(RECORDS) + repeated
+    assert len(outcome.reports) == RECORDS // STEP + BACK_AFTER - KEPT
+    assert set(outcome.tries) == {1}
+    assert _workers(outcome, slice(BACK_AFTER)) & _workers(outcome, slice(BACK_AFTER, BACK_AFTER + 1))
+
+
+def _workers(outcome: Outcome, steps: slice) -> set[int]:
+    return {worker for report in outcome.reports[steps] for worker in report.workers.values()}
+
+
+def test_two_jobs_at_a_time_do_not_see_each_other(spark: Any) -> None:
+    """The same operators, uids, keys and state names; the jobs differ in length alone."""
+    lengths = [3 * STEP, 5 * STEP, 7 * STEP]
+    running = [keyed(environment(), length, Gather()).execute_and_collect("twin") for length in lengths]
+    for length, results in zip(lengths, running, strict=True):
+        assert Counter(results) == gathered(length)
+
+
+def test_a_job_that_runs_twice_starts_from_nothing_both_times(spark: Any) -> None:
+    for _ in range(2):
+        env = environment()
+        outcome = run(env, keyed(env, 3 * STEP, Gather()), "twice")
+        assert Counter(outcome.results) == gathered(3 * STEP)
