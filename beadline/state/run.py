@@ -1,8 +1,8 @@
 """Runs: the one durable form of keyed state, whatever the backend.
 
-A run holds changes by key group (merged runs also sorted by key), in blocks with checksums and an index by key group, so
-that a restore at another parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a base
-is a run without a parent.
+A run holds changes by key group (merged runs also sorted by key), in blocks with checksums and an index by key group,
+so that a restore at another parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a
+base is a run without a parent.
 
 Layout: ``magic | block … | index (JSON) | checksum and length of the index (8 bytes each) | magic``.
 """
