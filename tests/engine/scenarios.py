@@ -75,8 +75,7 @@ def outcomes_of(script: Path, timeout: float) -> dict[str, dict[str, Any]]:
         cwd=root,
         # Executors of a local cluster work in folders of their own.
         env={**os.environ, "PYTHONPATH": str(root)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=timeout,
         check=False,

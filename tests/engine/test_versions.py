@@ -27,8 +27,8 @@ class Rewinding(JobMaster):
             self._kept = dict(self._book.handles), dict(self._locals), dict(self._timers), positions
         if self._step == BACK_AFTER:
             self._book.handles, self._locals, self._timers, positions = self._kept
-            for entry, (entry.position, entry.finished) in zip(sources, positions, strict=True):
-                pass
+            for entry, (position, finished) in zip(sources, positions, strict=True):
+                entry.position, entry.finished = position, finished
         return super()._next_ranges(sources)
 
 

@@ -3,7 +3,7 @@
     python tests/parity/fetch_examples.py build/pyflink-examples
 
 They belong to Apache Flink and are not kept in this repository. pip downloads the ``apache-flink`` wheel (3 MB, without
-its dependencies and without the jars, which are in another package), and five files are taken out of it. The source
+its dependencies and without the jars, which are in another package), and a few files are taken out of it. The source
 archive would do as well, but pip builds its metadata before it hands it over, and that needs Beam. Nothing is done when
 the files are already there.
 """
@@ -19,7 +19,18 @@ from pathlib import Path
 
 FLINK_VERSION = "2.3.0"
 FOLDER = "pyflink/examples/datastream"
-EXAMPLES = ("word_count", "basic_operations", "process_json_data", "state_access", "event_time_timer")
+EXAMPLES = (
+    "word_count",
+    "basic_operations",
+    "process_json_data",
+    "state_access",
+    "event_time_timer",
+    "windowing/session_with_dynamic_gap_window",
+    "windowing/session_with_gap_window",
+    "windowing/sliding_time_window",
+    "windowing/tumbling_count_window",
+    "windowing/tumbling_time_window",
+)
 
 # The Python files are the same in every wheel. Naming one makes the download work for any Python on any machine.
 WHEEL_TAGS = ("--platform=manylinux2014_x86_64", "--implementation=cp", "--python-version=3.11", "--abi=cp311")
@@ -43,11 +54,12 @@ def missing(target: Path) -> list[str]:
 
 
 def extract(wheel: Path, target: Path) -> None:
-    """Puts the five examples into ``target``, each complete or not at all."""
+    """Puts the examples into ``target``, each complete or not at all."""
     target.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(wheel) as archive:
         for name in EXAMPLES:
             part = target / f"{name}.py.part"
+            part.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(archive.read(f"{FOLDER}/{name}.py"))
             part.replace(target / f"{name}.py")
 

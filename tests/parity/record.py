@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from fetch_examples import EXAMPLES
 from normalise import normalise
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
 EXPECTED = HERE / "expected"
-EXAMPLES = ("word_count", "basic_operations", "process_json_data", "state_access", "event_time_timer")
 FLINK_VERSION = "2.3.0"
 
 # Some examples log to stdout, and then so does PyFlink's worker. These lines are about PyFlink, not the program.

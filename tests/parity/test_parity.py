@@ -15,7 +15,7 @@ from beadline.cli.script import run_script
 
 HERE = Path(__file__).parent
 PROGRAMS = sorted((HERE / "programs").glob("*.py"))
-EXAMPLES = sorted((HERE / "expected" / "examples").glob("*.txt"))
+EXAMPLES = sorted((HERE / "expected" / "examples").rglob("*.txt"))
 
 sys.path.insert(0, str(HERE))
 
@@ -55,4 +55,5 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("expected", EXAMPLES, ids=lambda path: path.stem)
 def test_pyflink_example_runs_unmodified(expected: Path, examples: Path, spark: Any, capsys: Any) -> None:
-    check(examples / f"{expected.stem}.py", expected, capsys)
+    name = expected.relative_to(HERE / "expected" / "examples").with_suffix(".py")
+    check(examples / name, expected, capsys)
