@@ -38,7 +38,7 @@ def keyed_count(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         full, small, part = Path(folder) / "full.csv", Path(folder) / "small.csv", Path(folder) / "part.csv"
         data.write(full, arguments.records, arguments.keys)
-        data.write(small, 20_000, arguments.keys)
+        data.write(small, min(arguments.records, 200_000), arguments.keys)
         data.write(part, min(arguments.records, arguments.pyflink_records), arguments.keys)
         program = str(HERE / "pyflink_keyed_count.py")
         run = [sys.executable, "-m", "beadline.cli.main", "run", "--pyflink", program]

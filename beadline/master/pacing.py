@@ -15,11 +15,11 @@ class Limits:
     :ivar target_seconds: what a step with a backlog should take
     """
 
-    first_rows: int = 2_000
+    first_rows: int = 20_000
     max_rows: int = 4_000_000
     max_touched: int = 2_000_000
     max_bytes: int = 512 << 20
-    target_seconds: float = 3.0
+    target_seconds: float = 4.0
     max_growth: float = 4.0
 
 
