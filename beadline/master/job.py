@@ -418,7 +418,9 @@ class _StateDir:
 
 
 def _worth_another_try(error: Exception) -> bool:
-    """What Spark or a check gave up on; errors of the program itself come the same way every time."""
+    """What Spark or a check gave up on; errors of the program or the set-up itself come the same way every time."""
+    if "beadline.errors.EnvironmentSetupError" in str(error):
+        return False
     return isinstance(error, StepError) or not isinstance(error, BeadlineError)
 
 

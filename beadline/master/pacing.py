@@ -15,7 +15,7 @@ class Limits:
     :ivar target_seconds: what a step with a backlog should take
     """
 
-    first_rows: int = 20_000
+    first_rows: int = 50_000
     max_rows: int = 4_000_000
     max_touched: int = 2_000_000
     max_bytes: int = 512 << 20

@@ -203,8 +203,12 @@ class Cluster:
         return made
 
     def in_group(self, group: str, description: str) -> None:
-        """Name the Spark jobs of the calling thread."""
-        self.context.setJobGroup(group, description, interruptOnCancel=False)
+        """Name the Spark jobs of the calling thread.
+
+        Their tasks are interrupted when the job is given up: one that asks for a shuffle that is already cleaned up gets
+        no answer, and would hold its slot for two minutes.
+        """
+        self.context.setJobGroup(group, description, interruptOnCancel=True)
 
     def cancel(self, group: str) -> None:
         self.context.cancelJobGroup(group)

@@ -59,14 +59,16 @@ class Output:
         self._deliver(targets, records, timestamps)
 
     def _converted(self, records: list[Any], convert: Callable[[Any], Any]) -> list[Any]:
-        converted: list[Any] = []
-        record = None
         try:
+            return [convert(record) for record in records]
+        except Exception:
+            # Converting changes nothing, so the record at fault is found by doing it again.
             for record in records:
-                converted.append(convert(record))
-        except Exception as error:
-            raise UserCodeError(self._operator, record, error) from error
-        return converted
+                try:
+                    convert(record)
+                except Exception as error:
+                    raise UserCodeError(self._operator, record, error) from error
+            raise
 
     def _deliver(self, targets: list[Target], records: list[Any], timestamps: Timestamps) -> None:
         if len(targets) == 1:

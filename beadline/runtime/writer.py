@@ -16,6 +16,7 @@ from typing import Any
 
 import xxhash
 
+from beadline.common.typeinfo import Types
 from beadline.errors import BeadlineError
 from beadline.graph.plan import PlanEdge, PlanNode
 from beadline.graph.specs import Broadcast, Custom, Forward, Hash, Partitioning, Rebalance, Rescale, Shuffle
@@ -171,10 +172,12 @@ class HashWriter(ChannelWriter):
         assert isinstance(partitioning, Hash)
         self._select = partitioning.select()
         self._convert = partitioning.key_type.converter() if partitioning.key_type is not None else None
+        self._plain_strings = partitioning.key_type == Types.STRING()
         self._router = KeyRouter(self.target.parallelism, self.target.max_parallelism)
 
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
         select, convert, lookup, route = self._select, self._convert, self._router.lookup, self._router.route
+        plain = self._plain_strings
         outboxes = self._outboxes
         add_record = [outbox.records.append for outbox in outboxes]
         add_key = [outbox.keys.append for outbox in outboxes]
@@ -184,7 +187,7 @@ class HashWriter(ChannelWriter):
         try:
             for record in records:
                 key = select(record)
-                if convert is not None:
+                if convert is not None and not (plain and key.__class__ is str):
                     key = convert(key)
                 if key.__class__ is str:
                     subtask = lookup(key)

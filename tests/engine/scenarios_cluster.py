@@ -49,12 +49,16 @@ def repeatable_ids(folder: Path) -> Outcome:
 
 def random_ids(folder: Path) -> Outcome:
     """Spark 4 finds by itself that the second output of a task differs from the first; here it does not look."""
-    setting = "spark.sql.shuffle.orderIndependentChecksum.enabled"
-    spark_module._STEP_SESSION[setting] = "false"
+    settings = spark_module._STEP_SESSION
+    spark_module._STEP_SESSION = {
+        **settings,
+        "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+    }
     try:
         return _minting(folder, at_random=True, kills=KILLS)
     finally:
-        del spark_module._STEP_SESSION[setting]
+        spark_module._STEP_SESSION = settings
 
 
 def random_ids_that_spark_compares(folder: Path) -> Outcome:

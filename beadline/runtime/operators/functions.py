@@ -55,7 +55,7 @@ class MapOperator(_UserFunctionOperator):
                 for record in records:
                     result = call(record)
                     kind = result.__class__
-                    if kind in ATOMS or result is record or (kind is tuple and only_atoms(map(type, result))):
+                    if (kind is tuple and only_atoms(map(type, result))) or kind in ATOMS or result is record:
                         add(result)
                     else:
                         add(settle_unkeyed(result))
