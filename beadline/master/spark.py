@@ -205,8 +205,8 @@ class Cluster:
     def in_group(self, group: str, description: str) -> None:
         """Name the Spark jobs of the calling thread.
 
-        Their tasks are interrupted when the job is given up: one that asks for a shuffle that is already cleaned up gets
-        no answer, and would hold its slot for two minutes.
+        Their tasks are interrupted when the job is given up: one that asks for a shuffle that is already cleaned up
+        gets no answer, and would hold its slot for two minutes.
         """
         self.context.setJobGroup(group, description, interruptOnCancel=True)
 

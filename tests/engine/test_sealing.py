@@ -53,9 +53,8 @@ def test_a_step_that_always_disagrees_fails_the_job_and_leaves_no_results(
     reports: list[StepReport] = []
     env.add_step_listener(reports.append)
     results = keyed(env, RECORDS, Gather()).execute_and_collect("tampered for ever")
-    seen = []
+    seen: list[Any] = []
     with pytest.raises(JobExecutionError, match=f"step {TAMPERED} failed 6 times.*{message}"):
-        for result in results:
-            seen.append(result)
+        seen.extend(results)
     assert [report.step for report in reports] == [1]
     assert Counter(seen) == gathered(STEP_RECORDS)
