@@ -46,7 +46,11 @@ test: java $(INSTALLED) ## check style, types and imports, then run all tests
 	@echo "==> ruff format";  $(BIN)/ruff format --check .
 	@echo "==> mypy";         $(BIN)/mypy
 	@echo "==> lint-imports"; $(BIN)/lint-imports
-	@echo "==> pytest";       $(BIN)/python -m pytest -q $(ARGS)
+	@echo "==> pytest";       $(BIN)/python -m pytest -q -m "not cluster" $(ARGS)
+
+.PHONY: test-cluster
+test-cluster: java $(INSTALLED) ## kill executors of a local cluster again and again (takes minutes)
+	@$(BIN)/python -m pytest -q -m cluster $(ARGS)
 
 .PHONY: format
 format: $(INSTALLED) ## let ruff format the code and repair what it can

@@ -32,12 +32,12 @@ class _Windowed:
     _unkeyed: bool
 
     def __init__(self, stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+        self._assigner = window_assigner
         if not isinstance(window_assigner, WindowAssigner):
             raise TypeMismatchError(
                 f"a WindowAssigner such as TumblingEventTimeWindows.of(…) is needed, got {window_assigner!r}"
             )
         self._stream = stream
-        self._assigner = window_assigner
         self._trigger: Trigger[Any, Any] | None = None
         self._evictor: Any = None
         self._lateness = 0

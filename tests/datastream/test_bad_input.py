@@ -209,8 +209,6 @@ def test_nothing_to_run() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda env: env.from_collection([1]).window_all(None),
-        lambda env: env.from_collection([1]).key_by(lambda v: v).count_window(3),
         lambda env: env.from_collection([1]).cache(),
         lambda env: env.from_collection([1]).add_sink(object()),
         lambda env: env.from_collection([1]).sink_to(object()),

@@ -171,11 +171,18 @@ class Remember(KeyedProcessFunction):
 
     def process_element(self, value: tuple[int, str], ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         step = value[0] // STEP + 1
-        if step in self._kill_in and self._is_second_wave(step) and Accident(f"{self._markers}/kill-{step}").happens():
+        if (
+            step in self._kill_in
+            and self._is_second_wave(step)
+            and Accident(f"{self._markers}/accident-{step}").happens()
+        ):
             kill_executor()
         self._seen.add(value)
         ctx.timer_service().register_event_time_timer(1)
         yield f"{self._name} saw", *value
+
+    def _accident(self, step: int) -> Accident:
+        return Accident(f"{self._markers}/accident-{step}")
 
     def _is_second_wave(self, step: int) -> bool:
         folder, daemon = Path(self._markers), str(os.getppid())
@@ -274,7 +281,7 @@ KILLED_WORKER_JOBS: dict[str, Callable[[StreamExecutionEnvironment, Path], DataS
 
 def run_with_killed_workers(job: str, folder: Path) -> Outcome:
     env = environment()
-    return run(env, KILLED_WORKER_JOBS[job](env, folder / "kill"), job)
+    return run(env, KILLED_WORKER_JOBS[job](env, folder / "accident"), job)
 
 
 # -- closed forms

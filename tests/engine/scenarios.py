@@ -31,7 +31,7 @@ def main(master: str, scenarios: list[Scenario], options: dict[str, str] | None 
         started = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             outcome = scenario(Path(folder))
-            accidents = sorted(path.name for path in Path(folder).glob("kill*"))
+            accidents = sorted(path.name for path in Path(folder).glob("accident*"))
         _tell(
             scenario.__name__,
             seconds=time.monotonic() - started,

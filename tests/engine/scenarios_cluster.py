@@ -23,7 +23,7 @@ from tests.engine.jobs import (
 )
 from tests.engine.scenarios import main
 
-KILLS = 40 if os.environ.get("BEADLINE_NIGHTLY") else 3
+KILLS = 40 if os.environ.get("BEADLINE_NIGHTLY") else 2
 
 COUNTING_STEPS = 50
 COUNTING_KILL = 25
@@ -33,7 +33,7 @@ def counting(folder: Path) -> Outcome:
     """Two levels, many steps; an executor is killed in the middle of one."""
     env = environment()
     at = (COUNTING_KILL - 1) * STEP + STEP // 2
-    return run(env, keyed(env, COUNTING_STEPS * STEP, Count(folder / "kill", (at,), kill_executor)), "counting")
+    return run(env, keyed(env, COUNTING_STEPS * STEP, Count(folder / "accident", (at,), kill_executor)), "counting")
 
 
 def widening(folder: Path) -> Outcome:
@@ -83,5 +83,5 @@ if __name__ == "__main__":
         [counting, widening, repeatable_ids, random_ids, random_ids_that_spark_compares],
         # A killed executor is replaced however many there were. On a busy machine a task rather waits for its executor
         # than runs on another.
-        {"spark.deploy.maxExecutorRetries": "-1", "spark.locality.wait": "10s"},
+        {"spark.deploy.maxExecutorRetries": "-1", "spark.locality.wait": "5s"},
     )

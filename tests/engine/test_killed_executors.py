@@ -12,7 +12,7 @@ from tests.engine.jobs import STEP, counts
 from tests.engine.scenarios import outcomes_of
 from tests.engine.scenarios_cluster import COUNTING_KILL, COUNTING_STEPS, KILLS, minting_steps
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 WITNESSES = {"minted", "left saw", "left kept", "right saw", "right kept"}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from beadline.datastream import DataStream, StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
 from beadline.master.progress import StepReport
 from tests.engine.jobs import Gather, Outcome, environment, gathered, keyed, run
@@ -18,28 +18,44 @@ pytestmark = [pytest.mark.spark]
 
 # One channel, and three chunks in it a step.
 STEP_RECORDS = 10_000
-RECORDS = 3 * STEP_RECORDS
-TAMPERED = 2
 
 
-def run_gathering() -> Outcome:
+def gathering(steps: int) -> tuple[StreamExecutionEnvironment, DataStream]:
     options = dict.fromkeys(("beadline.step.first-records", "beadline.step.max-records"), str(STEP_RECORDS))
     env = environment(parallelism=1, options=options)
-    return run(env, keyed(env, RECORDS, Gather()), "tampered")
+    return env, keyed(env, steps * STEP_RECORDS, Gather())
+
+
+@pytest.fixture(scope="module")
+def tampered(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, list[str], set[str]]:
+    """A job in whose n-th step the n-th tampering happens: its outcome, what it warned of, and what happened."""
+    folder = tmp_path_factory.mktemp("tampered")
+    messages: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("beadline")
+    logger.addHandler(handler)
+    with pytest.MonkeyPatch.context() as patch:
+        for step, (name, (how, _)) in enumerate(TAMPERINGS.items(), start=1):
+            tamper(patch, how, step, folder / name)
+        outcome = run(*gathering(len(TAMPERINGS)), "tampered")
+    logger.removeHandler(handler)
+    return outcome, messages, {path.name for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)
-def test_a_step_that_disagrees_is_run_again(
-    name: str, spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    how, message = TAMPERINGS[name]
-    tamper(monkeypatch, how, TAMPERED, tmp_path / "happened")
-    with caplog.at_level(logging.WARNING, "beadline"):
-        outcome = run_gathering()
-    assert (tmp_path / "happened").exists()
-    assert outcome.tries == [1, 2, 1]
-    assert message in caplog.text
-    assert Counter(outcome.results) == gathered(RECORDS)
+def test_a_step_that_disagrees_is_run_again(name: str, tampered: tuple[Outcome, list[str], set[str]]) -> None:
+    outcome, messages, happened = tampered
+    step = list(TAMPERINGS).index(name) + 1
+    assert name in happened
+    assert outcome.reports[step - 1].tries == 2
+    [message] = [message for message in messages if message.startswith(f"step {step} is run again")]
+    assert TAMPERINGS[name][1] in message
+
+
+def test_nothing_of_a_step_that_disagrees_remains(tampered: tuple[Outcome, list[str], set[str]]) -> None:
+    outcome, _, _ = tampered
+    assert Counter(outcome.results) == gathered(len(TAMPERINGS) * STEP_RECORDS)
 
 
 @pytest.mark.parametrize("name", ["a record is altered", "a task's digest is altered"])
@@ -47,14 +63,13 @@ def test_a_step_that_always_disagrees_fails_the_job_and_leaves_no_results(
     name: str, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how, message = TAMPERINGS[name]
-    tamper(monkeypatch, how, TAMPERED, None)
-    options = dict.fromkeys(("beadline.step.first-records", "beadline.step.max-records"), str(STEP_RECORDS))
-    env = environment(parallelism=1, options=options)
+    tamper(monkeypatch, how, 2, None)
+    env, stream = gathering(3)
     reports: list[StepReport] = []
     env.add_step_listener(reports.append)
-    results = keyed(env, RECORDS, Gather()).execute_and_collect("tampered for ever")
+    results = stream.execute_and_collect("tampered with for ever")
     seen: list[Any] = []
-    with pytest.raises(JobExecutionError, match=f"step {TAMPERED} failed 6 times.*{message}"):
+    with pytest.raises(JobExecutionError, match=f"step 2 failed 6 times.*{message}"):
         seen.extend(results)
     assert [report.step for report in reports] == [1]
     assert Counter(seen) == gathered(STEP_RECORDS)
