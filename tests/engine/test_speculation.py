@@ -14,6 +14,7 @@ from tests.engine.scenarios_speculation import SLOW, STEPS
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.cluster
 def test_a_speculative_copy_does_nothing_twice() -> None:
     outcome = outcomes_of(Path(__file__).with_name("scenarios_speculation.py"), timeout=280)["slow_tasks"]
     assert outcome["accidents"] == sorted(f"accident-{number}" for number in SLOW), "both copies met"
