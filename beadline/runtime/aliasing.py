@@ -32,6 +32,11 @@ def add_settled(results: list[Any], produced: Iterable[Any], settle: Callable[[A
             add(settle(result))
 
 
+def add_taken(results: list[Any], produced: Iterable[Any], take: Callable[[Any], Any]) -> None:
+    """Append what a generator yields, each element converted to a type that can't change."""
+    results.extend(map(take, produced))
+
+
 def settle_keyed(result: Any) -> Any:
     """State may hold any part of what a keyed function gives: copy whatever is mutable."""
     return result if is_immutable(result) else copy_of(result)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from beadline.api.output_tag import OutputTag
 from beadline.common.typeinfo import TypeInformation
+from beadline.errors import TypeMismatchError
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.writer import IDLE, Timestamps
 from beadline.state.codec import dumps, is_immutable, loads_trusted
@@ -19,6 +21,27 @@ class Target(Protocol):
     def control(self, segment: Any) -> None: ...
 
 
+def _taker(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """Converts a result as soon as there is one; results for a side output have types of their own."""
+    if convert is None:
+        return None
+
+    def take(result: Any) -> Any:
+        try:
+            return convert(result)
+        except TypeMismatchError:
+            if is_tagged(result):
+                return result
+            raise
+
+    return take
+
+
+def is_tagged(result: Any) -> bool:
+    """Whether a result is ``(tag, value)``, for a side output."""
+    return result.__class__ is tuple and len(result) == 2 and result[0].__class__ is OutputTag
+
+
 class Output:
     """The main output and the side outputs of one operator subtask."""
 
@@ -27,6 +50,8 @@ class Output:
     ) -> None:
         self._operator = operator
         self._convert = output_type.converter() if output_type is not None else None
+        # Values of some types can't change once they are converted: operators do it where they are produced.
+        self.take = _taker(self._convert) if output_type is not None and output_type.is_immutable() else None
         self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}
         self._main: list[Target] = []
         self._side: dict[str, list[Target]] = {}
@@ -41,11 +66,12 @@ class Output:
                 self._side.setdefault(tag, []).append(target)
         self.count = 0
 
-    def emit(self, records: list[Any], timestamps: Timestamps) -> None:
+    def emit(self, records: list[Any], timestamps: Timestamps, taken: bool = False) -> None:
+        """Send records on. ``taken``: they have gone through :attr:`take`."""
         if not records:
             return
         self.count += len(records)
-        if self._convert is not None:
+        if self._convert is not None and not taken:
             records = self._converted(records, self._convert)
         self._deliver(self._main, records, timestamps)
 

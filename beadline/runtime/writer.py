@@ -176,32 +176,41 @@ class HashWriter(ChannelWriter):
         self._router = KeyRouter(self.target.parallelism, self.target.max_parallelism)
 
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
-        select, convert, lookup, route = self._select, self._convert, self._router.lookup, self._router.route
-        plain = self._plain_strings
+        keys = self._mapped(self._select, records, records)
+        strings = set(map(type, keys)) == {str}
+        if self._convert is not None and not (strings and self._plain_strings):
+            keys = self._mapped(self._convert, keys, records)
+            strings = set(map(type, keys)) == {str}
+        if strings:
+            known = list(map(self._router.lookup, keys))
+            route = self._router.route
+            subtasks: list[int] = (
+                [route(key)[1] if subtask is None else subtask for key, subtask in zip(keys, known, strict=True)]
+                if None in known
+                else known  # type: ignore[assignment]
+            )
+        else:
+            found = self._mapped(self._find, keys, records)
+            keys, subtasks = [key for key, _ in found], [subtask for _, subtask in found]
         outboxes = self._outboxes
         add_record = [outbox.records.append for outbox in outboxes]
         add_key = [outbox.keys.append for outbox in outboxes]
-        add_timestamp = [outbox.timestamps.append for outbox in outboxes]
-        position = 0
-        record = None
+        for record, key, subtask in zip(records, keys, subtasks, strict=True):
+            add_record[subtask](record)
+            add_key[subtask](key)
+        if timestamps is not None:
+            add_timestamp = [outbox.timestamps.append for outbox in outboxes]
+            for timestamp, subtask in zip(timestamps, subtasks, strict=True):
+                add_timestamp[subtask](timestamp)
+
+    def _mapped(self, function: Callable[[Any], Any], values: list[Any], records: list[Any]) -> list[Any]:
+        """The function's results. If it raises, as many results are there as there were good records before."""
+        results: list[Any] = []
         try:
-            for record in records:
-                key = select(record)
-                if convert is not None and not (plain and key.__class__ is str):
-                    key = convert(key)
-                if key.__class__ is str:
-                    subtask = lookup(key)
-                    if subtask is None:
-                        key, subtask = route(key)
-                else:
-                    key, subtask = self._find(key)
-                add_record[subtask](record)
-                add_key[subtask](key)
-                if timestamps is not None:
-                    add_timestamp[subtask](timestamps[position])
-                    position += 1
+            results.extend(map(function, values))
         except Exception as error:
-            raise UserCodeError(f"key_by before {self.target.name}", record, error) from error
+            raise UserCodeError(f"key_by before {self.target.name}", records[len(results)], error) from error
+        return results
 
     def _find(self, key: Any) -> tuple[Any, int]:
         """The key as it travels, and its subtask, for keys that are not plain strings."""

@@ -71,38 +71,53 @@ class StateHandle:
 
 
 class KeyedValueState(StateHandle, ValueState[Any]):
+    """``value`` and ``update`` run once a record: they are closures, which find everything they need at once."""
+
     kind = "value"
 
     def __init__(self, descriptor: ValueStateDescriptor, scope: Scope) -> None:
         super().__init__(descriptor, scope)
-        self._convert = descriptor.type_info.held().converter()
+        convert = descriptor.type_info.held().converter()
+        name = descriptor.name
+        missing, frozen = MISSING, Frozen
+        writes: dict[Any, Any] = {}
+        written = stored = writes.get
 
-    def point_at(self, table: Table) -> None:
-        assert isinstance(table, ValueTable)
-        self._table = table
-        # Bound here, since value() and update() run once a record.
-        self._writes = table.writes
-        self._written = table.writes.get
-        self._stored = table.base.get
+        def point_at(table: Table) -> None:
+            nonlocal writes, written, stored
+            assert isinstance(table, ValueTable)
+            self._table = table
+            writes, written, stored = table.writes, table.writes.get, table.base.get
+
+        def value() -> Any:
+            slot = scope.slot
+            found = written(slot, missing)
+            if found is missing:
+                found = stored(slot)
+                if found.__class__ is frozen:
+                    return self._table.first_touch(slot, found)
+            return found
+
+        def update(value: Any) -> None:
+            if value is not None and convert is not None:
+                try:
+                    value = convert(value)
+                except TypeMismatchError as error:
+                    raise TypeMismatchError(f"state '{name}': {error}") from None
+            writes[scope.slot] = value
+
+        self.point_at = point_at  # type: ignore[method-assign]
+        self.value = value  # type: ignore[method-assign]
+        self.update = update  # type: ignore[method-assign]
 
     def value(self) -> Any:
-        slot = self._scope.slot
-        value = self._written(slot, MISSING)
-        if value is not MISSING:
-            return value
-        value = self._stored(slot)
-        return self._table.first_touch(slot, value) if value.__class__ is Frozen else value
+        raise AssertionError("set in the constructor")
 
     def update(self, value: Any) -> None:
-        if self._convert is not None and value is not None:
-            try:
-                value = self._convert(value)
-            except TypeMismatchError as error:
-                raise TypeMismatchError(f"state '{self._descriptor.name}': {error}") from None
-        self._writes[self._scope.slot] = value
+        raise AssertionError("set in the constructor")
 
     def clear(self) -> None:
-        self._writes[self._scope.slot] = None
+        self.update(None)
 
 
 class KeyedListState(StateHandle, ListState[Any]):

@@ -51,6 +51,10 @@ class TypeInformation:
         one."""
         return None
 
+    def is_immutable(self) -> bool:
+        """Whether a value that :meth:`converter` gave can never change."""
+        return False
+
     def held(self) -> TypeInformation:
         """The type of a value while state holds it: as declared, but floats keep their precision, as in PyFlink."""
         return self

@@ -56,6 +56,9 @@ class BasicTypeInfo(TypeInformation):
     def plain_test(self) -> str | None:
         return _PLAIN_TESTS.get(self._basic_type)
 
+    def is_immutable(self) -> bool:
+        return True
+
     def java_text(self) -> Formatter:
         return _TEXTS[self._basic_type]
 
@@ -126,6 +129,9 @@ class InstantTypeInfo(BasicTypeInfo):
     def to_internal_type(self, obj: Instant) -> int:
         """Microseconds since 1970-01-01T00:00Z, of which PyFlink fills only the milliseconds."""
         return obj.to_epoch_milli() * 1000
+
+    def is_immutable(self) -> bool:
+        return False
 
     def from_internal_type(self, obj: int) -> Instant:
         return Instant.of_epoch_milli(obj // 1000)

@@ -122,6 +122,9 @@ class TupleTypeInfo(TypeInformation):
         tests = [field.plain_test() for field in self._field_types]
         return tuple_converter(self, [field.converter() for field in self._field_types], tests)
 
+    def is_immutable(self) -> bool:
+        return all(field.is_immutable() for field in self._field_types)
+
     def held(self) -> TypeInformation:
         return TupleTypeInfo([field.held() for field in self._field_types])
 

@@ -16,7 +16,7 @@ from beadline.runtime.context import CallContext, Clock, KeyedCallContext, Keyed
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.gate import WatermarkGate
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
-from beadline.runtime.output import Output
+from beadline.runtime.output import Output, is_tagged
 from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
 from beadline.state.backend import KeyedBackend
 from beadline.state.store import HeapStore
@@ -173,20 +173,19 @@ class FunctionOperator(Operator):
 
     # -- emitting
 
-    def emit(self, results: list[Any], timestamps: Timestamps) -> None:
+    def emit(self, results: list[Any], timestamps: Timestamps, taken: bool = False) -> None:
         """Send results on, those that are ``(tag, value)`` to their side outputs."""
-        for result in results if OutputTag.in_use else ():
-            if result.__class__ is tuple and len(result) == 2 and result[0].__class__ is OutputTag:
-                self._emit_tagged(results, timestamps)
-                return
-        self.output.emit(results, timestamps)
+        if OutputTag.in_use and any(map(is_tagged, results)):
+            self._emit_tagged(results, timestamps, taken)
+        else:
+            self.output.emit(results, timestamps, taken)
 
-    def _emit_tagged(self, results: list[Any], timestamps: Timestamps) -> None:
+    def _emit_tagged(self, results: list[Any], timestamps: Timestamps, taken: bool) -> None:
         main: list[Any] = []
         main_times: list[int] = []
         sides: dict[str, tuple[list[Any], list[int]]] = {}
         for position, result in enumerate(results):
-            if result.__class__ is tuple and len(result) == 2 and result[0].__class__ is OutputTag:
+            if is_tagged(result):
                 values, times = sides.setdefault(result[0].tag_id, ([], []))
                 values.append(result[1])
             else:
@@ -194,7 +193,7 @@ class FunctionOperator(Operator):
                 values.append(result)
             if timestamps is not None:
                 times.append(timestamps[position])
-        self.output.emit(main, main_times if timestamps is not None else None)
+        self.output.emit(main, main_times if timestamps is not None else None, taken)
         for tag, (values, times) in sides.items():
             self.output.emit_side(tag, values, times if timestamps is not None else None)
 

@@ -5,14 +5,15 @@ They work on whole batches: the loop over records is the only per-record Python 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from operator import length_hint
 from typing import Any
 
 from beadline.api.function import Function
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.graph.specs import FunctionSpec
-from beadline.runtime.aliasing import add_settled, only_atoms, settle_keyed, settle_unkeyed
+from beadline.runtime.aliasing import add_settled, add_taken, only_atoms, settle_keyed, settle_unkeyed
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.operators.base import FunctionOperator, Setup
@@ -41,12 +42,20 @@ class _UserFunctionOperator(FunctionOperator):
         return UserCodeError(self.node.name, record, error)
 
 
+def _last_taken(records: list[Any], waiting: Iterator[Any]) -> Any:
+    """The record that an iterator over a list gave last."""
+    return records[len(records) - length_hint(waiting) - 1]
+
+
 class MapOperator(_UserFunctionOperator):
     methods: tuple[str, ...] = ("map",)
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
-        call = self.calls[input_index]
+        call, take = self.calls[input_index], self.output.take
+        if take is not None and self.backend is None:
+            self._map_typed(call, take, records, timestamps)
+            return
         results: list[Any] = []
         add = results.append
         record = None
@@ -67,6 +76,16 @@ class MapOperator(_UserFunctionOperator):
         except Exception as error:
             raise self._fail(record, error) from error
         self.emit(results, timestamps)
+
+    def _map_typed(
+        self, call: Callable[[Any], Any], take: Callable[[Any], Any], records: list[Any], timestamps: Timestamps
+    ) -> None:
+        waiting = iter(records)
+        try:
+            results = list(map(take, map(call, waiting)))
+        except Exception as error:
+            raise self._fail(_last_taken(records, waiting), error) from error
+        self.emit(results, timestamps, taken=True)
 
 
 class FilterOperator(_UserFunctionOperator):
@@ -99,14 +118,11 @@ class FilterOperator(_UserFunctionOperator):
         self.output.emit(passed if self.backend is None else list(map(settle_keyed, passed)), times)
 
     def _filter(self, call: Callable[[Any], Any], records: list[Any]) -> None:
-        results: list[Any] = []
-        record = None
+        waiting = iter(records)
         try:
-            for record in records:
-                if call(record):
-                    results.append(record)
+            results = [record for record in waiting if call(record)]
         except Exception as error:
-            raise self._fail(record, error) from error
+            raise self._fail(_last_taken(records, waiting), error) from error
         self.output.emit(results, None)
 
 
@@ -123,7 +139,9 @@ class _ManyOperator(_UserFunctionOperator):
         self.records_in += len(records)
         results: list[Any] = []
         scope = self.backend.scope if self.backend is not None else None
-        settle = settle_unkeyed if self.backend is None else settle_keyed
+        take = self.output.take
+        settle = take or (settle_unkeyed if self.backend is None else settle_keyed)
+        gather = add_taken if take is not None else add_settled
         context = self.call
         record = None
         times: list[int] | None = None
@@ -136,12 +154,12 @@ class _ManyOperator(_UserFunctionOperator):
                         scope.slot = key
                         produced = call(record)
                         if produced is not None:
-                            add_settled(results, produced, settle)
+                            gather(results, produced, settle)
                 else:
                     for record in records:
                         produced = call(record)
                         if produced is not None:
-                            add_settled(results, produced, settle)
+                            gather(results, produced, settle)
             else:
                 times = []
                 for position, record in enumerate(records):
@@ -151,13 +169,13 @@ class _ManyOperator(_UserFunctionOperator):
                         scope.slot = keys[position]
                     produced = call(record)
                     if produced is not None:
-                        add_settled(results, produced, settle)
+                        gather(results, produced, settle)
                         times.extend([time] * (len(results) - len(times)))
         except UserCodeError:
             raise
         except Exception as error:
             raise self._fail(record, error) from error
-        self.emit(results, times)
+        self.emit(results, times, taken=take is not None)
 
 
 class FlatMapOperator(_ManyOperator):
@@ -184,6 +202,7 @@ class ProcessOperator(_ManyOperator):
         self.records_in += len(records)
         context.time = MIN_WATERMARK
         scope = self.backend.scope
+        take = self.output.take
         results: list[Any] = []
         add = results.append
         record = None
@@ -192,13 +211,15 @@ class ProcessOperator(_ManyOperator):
                 produced = call(record, context)
                 if produced is not None:
                     for result in produced:
-                        if result.__class__ is tuple and only_atoms(map(type, result)):
+                        if take is not None:
+                            add(take(result))
+                        elif result.__class__ is tuple and only_atoms(map(type, result)):
                             add(result)
                         else:
                             add(settle_keyed(result))
         except Exception as error:
             raise self._fail(record, error) from error
-        self.emit(results, None)
+        self.emit(results, None, taken=take is not None)
 
     def on_timer(self, timestamp: int, context: Any) -> Any:
         return None if self._on_timer is None else self._on_timer(timestamp, context)
@@ -207,13 +228,13 @@ class ProcessOperator(_ManyOperator):
 class CoMapOperator(MapOperator):
     methods = ("map1", "map2")
 
-    def emit(self, results: list[Any], timestamps: Timestamps) -> None:
+    def emit(self, results: list[Any], timestamps: Timestamps, taken: bool = False) -> None:
         """A map of connected streams may return None for nothing, as in PyFlink."""
         kept = [i for i, result in enumerate(results) if result is not None]
         if len(kept) < len(results):
             timestamps = None if timestamps is None else [timestamps[i] for i in kept]
             results = [results[i] for i in kept]
-        super().emit(results, timestamps)
+        super().emit(results, timestamps, taken)
 
 
 class CoFlatMapOperator(FlatMapOperator):
