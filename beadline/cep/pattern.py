@@ -1,0 +1,256 @@
+"""Patterns: a sequence of stages, each with a condition, a number of times, and what may lie before it.
+
+::
+
+    Pattern.begin("first").followed_by_any("second").where(
+        lambda reading, ctx: abs(reading.temperature - ctx.get_events_for_pattern("first")[0].temperature) > 20
+    ).within(Time.minutes(1))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beadline.api.durations import as_milliseconds
+from beadline.cep.conditions import Condition, as_condition
+from beadline.cep.skip import AfterMatchSkipStrategy
+from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError
+
+__all__ = ["Contiguity", "Pattern"]
+
+
+class Contiguity:
+    """What may lie between the event before and the one that a stage takes."""
+
+    STRICT = "strict"
+    RELAXED = "relaxed"
+    RELAXED_ANY = "relaxed, any"
+    NOT_NEXT = "not next"
+    NOT_FOLLOWED_BY = "not followed by"
+
+    NEGATIVE = (NOT_NEXT, NOT_FOLLOWED_BY)
+
+
+class Pattern:
+    """The last stage of a sequence, and through it the sequence.
+
+    Methods that describe the stage change it and give it back; :meth:`next` and its kin begin a new one behind it.
+    """
+
+    def __init__(
+        self, name: str, previous: Pattern | None, contiguity: str, skip: AfterMatchSkipStrategy | None = None
+    ) -> None:
+        if isinstance(name, Pattern):
+            raise UnsupportedFeatureError("groups (a pattern inside of a pattern) are not supported by Beadline yet")
+        if not isinstance(name, str) or not name:
+            raise TypeMismatchError(f"a stage of a pattern needs a name, a str that is not empty, got {name!r}")
+        self._name = name
+        self._previous = previous
+        self._contiguity = contiguity
+        self._skip = skip if skip is not None else AfterMatchSkipStrategy.no_skip()
+        self._condition: Condition | None = None
+        self._until: Condition | None = None
+        self._within: int | None = None
+        self._quantified = False
+        self._from = 1
+        self._to: int | None = 1  # None: as often as it comes
+        self._inner = Contiguity.RELAXED
+        self._optional = False
+        self._greedy = False
+
+    def __repr__(self) -> str:
+        return f"<Pattern {' '.join(f'{stage._name!r} ({stage._contiguity})' for stage in self._stages())}>"
+
+    # -- the sequence
+
+    @staticmethod
+    def begin(name: str, after_match_skip_strategy: AfterMatchSkipStrategy | None = None) -> Pattern:
+        """The first stage of a pattern."""
+        if after_match_skip_strategy is not None and not isinstance(after_match_skip_strategy, AfterMatchSkipStrategy):
+            raise TypeMismatchError(f"an AfterMatchSkipStrategy is needed, got {after_match_skip_strategy!r}")
+        return Pattern(name, None, Contiguity.STRICT, after_match_skip_strategy)
+
+    def next(self, name: str) -> Pattern:
+        """A stage whose event comes directly behind the one before it."""
+        return Pattern(name, self, Contiguity.STRICT, self._skip)
+
+    def followed_by(self, name: str) -> Pattern:
+        """A stage that takes the next event that fits; those in between are passed over."""
+        return Pattern(name, self, Contiguity.RELAXED, self._skip)
+
+    def followed_by_any(self, name: str) -> Pattern:
+        """A stage that takes any later event that fits: each gives a match of its own."""
+        return Pattern(name, self, Contiguity.RELAXED_ANY, self._skip)
+
+    def not_next(self, name: str) -> Pattern:
+        """The event directly behind must not fit."""
+        return self._negative(name, Contiguity.NOT_NEXT)
+
+    def not_followed_by(self, name: str) -> Pattern:
+        """No event that fits may come before the stage behind this one takes its event; as the last stage, before the
+        time of :meth:`within` is over."""
+        return self._negative(name, Contiguity.NOT_FOLLOWED_BY)
+
+    def _negative(self, name: str, contiguity: str) -> Pattern:
+        if self._optional:
+            raise GraphError(
+                f"stage '{self._name}' is optional, so '{name}' can't be a negation behind it: write two patterns, "
+                "one with the optional stage and one without"
+            )
+        return Pattern(name, self, contiguity, self._skip)
+
+    # -- conditions
+
+    def where(self, condition: Any) -> Pattern:
+        """What an event must fulfil; several ``where`` must all hold. Called with ``(event)`` or ``(event, ctx)``."""
+        made = as_condition(condition, f"where() of stage '{self._name}'")
+        self._condition = made if self._condition is None else self._condition & made
+        return self
+
+    def or_where(self, condition: Any) -> Pattern:
+        """Another way to fit: what was said so far, or this."""
+        made = as_condition(condition, f"or_where() of stage '{self._name}'")
+        self._condition = made if self._condition is None else self._condition | made
+        return self
+
+    def until(self, condition: Any) -> Pattern:
+        """An event like this ends a stage that loops, by :meth:`one_or_more` or :meth:`times_or_more`."""
+        if self._until is not None:
+            raise GraphError(f"stage '{self._name}' already has an until()")
+        if self._to is not None:
+            raise GraphError(f"stage '{self._name}': until() needs one_or_more() or times_or_more() before it")
+        self._until = as_condition(condition, f"until() of stage '{self._name}'")
+        return self
+
+    def within(self, window_time: Any) -> Pattern:
+        """The whole match takes less time than this, from its first event to its last. The shortest one counts."""
+        length = as_milliseconds(window_time, f"time of within() at stage '{self._name}'")
+        if length <= 0:
+            raise ConfigurationError(
+                f"within() of stage '{self._name}' needs at least a millisecond, got {window_time!r}"
+            )
+        self._within = length
+        return self
+
+    # -- how often
+
+    def times(self, times: int, to: int | None = None) -> Pattern:
+        """So many events, or from ``times`` to ``to`` of them. From 0 means that the stage is optional."""
+        self._check_countable("times()")
+        low, high = _count(times, "times()", self._name), times if to is None else _count(to, "times()", self._name)
+        if high < 1 or low > high:
+            given = f"times({times})" if to is None else f"times({times}, {to})"
+            raise ConfigurationError(f"stage '{self._name}': {given} can't be fulfilled; times are 1 or more, rising")
+        self._quantified = True
+        self._optional = self._optional or low == 0
+        self._from, self._to = max(low, 1), high
+        return self
+
+    def one_or_more(self) -> Pattern:
+        """One event or any number of them. Needs :meth:`within` or :meth:`until`, or its state grows for ever."""
+        return self._loop(1, "one_or_more()")
+
+    def times_or_more(self, times: int) -> Pattern:
+        """At least so many events."""
+        if _count(times, "times_or_more()", self._name) < 1:
+            raise ConfigurationError(f"stage '{self._name}': times_or_more({times}) needs a number of 1 or more")
+        return self._loop(times, "times_or_more()")
+
+    def _loop(self, low: int, what: str) -> Pattern:
+        self._check_countable(what)
+        self._quantified = True
+        self._from, self._to = low, None
+        return self
+
+    def optional(self) -> Pattern:
+        """A match may do without this stage."""
+        if self._contiguity in Contiguity.NEGATIVE:
+            raise GraphError(f"stage '{self._name}' is a negation and can't be optional")
+        if self._optional:
+            raise GraphError(f"stage '{self._name}' is already optional")
+        self._optional = True
+        return self
+
+    def greedy(self) -> Pattern:
+        """Take as many events as there are, before the stage behind gets any."""
+        self._check_looping("greedy()")
+        if self._inner == Contiguity.RELAXED_ANY:
+            raise GraphError(f"stage '{self._name}': greedy() and allow_combinations() contradict each other")
+        self._greedy = True
+        return self
+
+    def consecutive(self) -> Pattern:
+        """Between the events of the stage nothing else may lie."""
+        return self._set_inner("consecutive()", Contiguity.STRICT)
+
+    def allow_combinations(self) -> Pattern:
+        """The stage may leave out events that fit: every selection gives a match."""
+        if self._greedy:
+            raise GraphError(f"stage '{self._name}': greedy() and allow_combinations() contradict each other")
+        return self._set_inner("allow_combinations()", Contiguity.RELAXED_ANY)
+
+    def _set_inner(self, what: str, inner: str) -> Pattern:
+        self._check_looping(what)
+        if self._inner != Contiguity.RELAXED:
+            raise GraphError(f"stage '{self._name}': {what} comes once, and not with the other of its kind")
+        self._inner = inner
+        return self
+
+    def _check_looping(self, what: str) -> None:
+        if not self._quantified:
+            raise GraphError(f"stage '{self._name}': {what} needs times(), times_or_more() or one_or_more() before it")
+
+    def _check_countable(self, what: str) -> None:
+        if self._contiguity in Contiguity.NEGATIVE:
+            raise GraphError(f"stage '{self._name}' is a negation: {what} does not apply to it")
+        if self._quantified:
+            raise GraphError(f"stage '{self._name}': {what}, but how often it comes was already said")
+
+    # -- for the compiler
+
+    def _stages(self) -> list[Pattern]:
+        stages: list[Pattern] = []
+        stage: Pattern | None = self
+        while stage is not None:
+            stages.append(stage)
+            stage = stage._previous
+        return stages[::-1]
+
+    def get_name(self) -> str:
+        return self._name
+
+    def get_window_time(self) -> int | None:
+        """The milliseconds within which a match must be complete, None if there is no limit."""
+        times = [stage._within for stage in self._stages() if stage._within is not None]
+        return min(times) if times else None
+
+    def get_after_match_skip_strategy(self) -> AfterMatchSkipStrategy:
+        return self._skip
+
+    def check(self) -> None:
+        """Raise what can only be seen of the whole sequence."""
+        stages = self._stages()
+        names = [stage._name for stage in stages]
+        for name in names:
+            if names.count(name) > 1:
+                raise GraphError(f"two stages of the pattern are named '{name}': each needs a name of its own")
+        if stages[-1]._contiguity == Contiguity.NOT_FOLLOWED_BY and self.get_window_time() is None:
+            raise GraphError(
+                f"not_followed_by('{names[-1]}') is the last stage, so only within() could tell when nothing more can "
+                "follow: add within(…)"
+            )
+        for position, stage in enumerate(stages):
+            behind = [later for later in stages[position + 1 :] if later._contiguity not in Contiguity.NEGATIVE]
+            if stage._greedy and all(later._optional for later in behind):
+                raise GraphError(
+                    f"stage '{stage._name}' is greedy and nothing that must come stands behind it, so it would never "
+                    "end: leave out greedy(), or skip with AfterMatchSkipStrategy"
+                )
+        if self._skip.target is not None and self._skip.target not in names:
+            raise GraphError(f"{self._skip!r} names no stage of the pattern; its stages are {', '.join(names)}")
+
+
+def _count(value: Any, what: str, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeMismatchError(f"stage '{name}': {what} takes whole numbers, got {value!r}")
+    return value
