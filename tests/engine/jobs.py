@@ -134,7 +134,10 @@ class Gather(KeyedProcessFunction):
 
 
 class Mint(KeyedProcessFunction):
-    """Gives every number an id, keeps it in state, and sends it on. At the end of input it tells what it kept."""
+    """Gives every number an id, keeps it in state, and sends it on. At the end of input it tells what it kept.
+
+    An id is made up at random, or it says which number of its key this was: then it depends on the order of arrival.
+    """
 
     def __init__(self, at_random: bool) -> None:
         self._at_random = at_random
@@ -143,7 +146,8 @@ class Mint(KeyedProcessFunction):
         self._ids = runtime_context.get_list_state(ListStateDescriptor("ids", ANY))
 
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[tuple[int, str]]:
-        minted = uuid.uuid4().hex if self._at_random else f"id-{value}"
+        position = len(list(self._ids.get()))
+        minted = uuid.uuid4().hex if self._at_random else f"{ctx.get_current_key()}-{position}"
         self._ids.add((value, minted))
         ctx.timer_service().register_event_time_timer(1)
         yield value, minted
@@ -171,11 +175,7 @@ class Remember(KeyedProcessFunction):
 
     def process_element(self, value: tuple[int, str], ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
         step = value[0] // STEP + 1
-        if (
-            step in self._kill_in
-            and self._is_second_wave(step)
-            and Accident(f"{self._markers}/accident-{step}").happens()
-        ):
+        if step in self._kill_in and self._is_second_wave(step) and self._accident(step).happens():
             kill_executor()
         self._seen.add(value)
         ctx.timer_service().register_event_time_timer(1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,14 +15,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from tests.engine.jobs import Outcome
 
 Scenario = Callable[[Path], Outcome]
+
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def main(master: str, scenarios: list[Scenario], options: dict[str, str] | None = None) -> None:
     """Run the scenarios that are named on the command line, or all of them."""
     logging.basicConfig(stream=sys.stderr, format="%(relativeCreated)d %(name)s %(message)s")
+    run_again = _RunAgain()
+    logging.getLogger("beadline").addHandler(run_again)
     started = time.monotonic()
     session = _start(master, options or {})
     _tell("session", seconds=time.monotonic() - started)
@@ -29,6 +36,7 @@ def main(master: str, scenarios: list[Scenario], options: dict[str, str] | None 
         if len(sys.argv) > 1 and scenario.__name__ not in sys.argv[1:]:
             continue
         started = time.monotonic()
+        run_again.reasons.clear()
         with tempfile.TemporaryDirectory() as folder:
             outcome = scenario(Path(folder))
             accidents = sorted(path.name for path in Path(folder).glob("accident*"))
@@ -38,15 +46,28 @@ def main(master: str, scenarios: list[Scenario], options: dict[str, str] | None 
             accidents=accidents,
             results=outcome.results,
             tries=outcome.tries,
+            run_again=run_again.reasons,
+            took=[round(report.seconds, 2) for report in outcome.reports],
             places=[report.places for report in outcome.reports],
             workers=[report.workers for report in outcome.reports],
         )
     session.stop()
 
 
-def _start(master: str, options: dict[str, str]) -> Any:
-    from pyspark.sql import SparkSession
+class _RunAgain(logging.Handler):
+    """Gathers why steps were run again: pairs of step and reason."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: list[tuple[int, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = re.match(r"step (\d+) is run again \(.*?\): (.*)", record.getMessage(), re.DOTALL)
+        if found is not None:
+            self.reasons.append((int(found.group(1)), found.group(2)))
+
+
+def _start(master: str, options: dict[str, str]) -> Any:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(master)
@@ -57,10 +78,28 @@ def _start(master: str, options: dict[str, str]) -> Any:
         "spark.log.level": "OFF",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.shuffle.reduceLocality.enabled": "false",
+        # A session that lives for a minute doesn't win back the time of the optimizing compiler.
+        "spark.driver.extraJavaOptions": _QUICK_JAVA,
+        "spark.executor.extraJavaOptions": _QUICK_JAVA,
         **options,
     }.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def wait_for_executors(patience: str) -> None:
+    """How long a task waits for the executor where its anchor is, be it busy or dead."""
+    _retune("spark.locality.wait.process", patience)
+
+
+def speculate(multiplier: str) -> None:
+    """A task is copied when it takes this many times as long as the others."""
+    _retune("spark.speculation.multiplier", multiplier)
+
+
+def _retune(key: str, value: str) -> None:
+    """Spark looks these settings up anew for every stage, but in the configuration that it was started with."""
+    SparkSession.active().sparkContext._jsc.sc().conf().set(key, value)
 
 
 def _tell(name: str, **facts: Any) -> None:

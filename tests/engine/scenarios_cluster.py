@@ -1,8 +1,9 @@
-"""Executors that are killed: a local cluster of two executors with one core each."""
+"""Executors that are killed, and tasks that run twice: a local cluster of two executors with one core each."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from beadline.common import Types
@@ -21,16 +22,22 @@ from tests.engine.jobs import (
     run,
     same,
 )
-from tests.engine.scenarios import main
+from tests.engine.scenarios import main, wait_for_executors
+from tests.engine.scenarios_speculation import IMPATIENT, slow_tasks, two_hosts
 
-KILLS = 40 if os.environ.get("BEADLINE_NIGHTLY") else 2
+NIGHTLY = bool(os.environ.get("BEADLINE_NIGHTLY"))
+KILLS = 40 if NIGHTLY else 2
 
-COUNTING_STEPS = 50
-COUNTING_KILL = 25
+COUNTING_STEPS = 50 if NIGHTLY else 20
+COUNTING_KILL = COUNTING_STEPS // 2
 
 
 def counting(folder: Path) -> Outcome:
-    """Two levels, many steps; an executor is killed in the middle of one."""
+    """Two levels, many steps; an executor is killed in the middle of one.
+
+    On a busy machine a task rather waits for its executor than runs on another.
+    """
+    wait_for_executors("10s")
     env = environment()
     at = (COUNTING_KILL - 1) * STEP + STEP // 2
     return run(env, keyed(env, COUNTING_STEPS * STEP, Count(folder / "accident", (at,), kill_executor)), "counting")
@@ -66,22 +73,34 @@ def random_ids_that_spark_compares(folder: Path) -> Outcome:
 
 
 def minting_steps(kills: int) -> int:
-    return 2 * kills + 3
+    return 2 * kills + 1
+
+
+def killed_steps(kills: int) -> tuple[int, ...]:
+    return tuple(range(2, 2 * kills + 1, 2))
 
 
 def _minting(folder: Path, at_random: bool, kills: int) -> Outcome:
     """Three levels of four subtasks on two slots; in every second step an executor is killed between two waves of the
     third level."""
+    wait_for_executors("500ms")
     env = environment(parallelism=4)
-    kill_in = tuple(range(3, 3 + 2 * kills, 2))
-    return run(env, minting(env, minting_steps(kills) * STEP, at_random, folder, kill_in), "minting")
+    return run(env, minting(env, minting_steps(kills) * STEP, at_random, folder, killed_steps(kills)), "minting")
 
 
 if __name__ == "__main__":
-    main(
-        "local-cluster[2,1,1024]",
-        [counting, widening, repeatable_ids, random_ids, random_ids_that_spark_compares],
-        # A killed executor is replaced however many there were. On a busy machine a task rather waits for its executor
-        # than runs on another.
-        {"spark.deploy.maxExecutorRetries": "-1", "spark.locality.wait": "5s"},
-    )
+    with tempfile.TemporaryDirectory() as java_home:
+        main(
+            "local-cluster[2,1,1024]",
+            # Killed executors are replaced on any host, and speculation needs two: it comes first.
+            [slow_tasks, counting, widening, repeatable_ids, random_ids, random_ids_that_spark_compares],
+            {
+                "spark.executorEnv.JAVA_HOME": two_hosts(Path(java_home)),
+                **IMPATIENT,
+                # A killed executor is replaced however many there were.
+                "spark.deploy.maxExecutorRetries": "-1",
+                # Who asks a dead executor for its shuffle files need not ask for long.
+                "spark.shuffle.io.maxRetries": "1",
+                "spark.shuffle.io.retryWait": "500ms",
+            },
+        )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +16,20 @@ from typing import Any
 
 from beadline.datastream import KeyedProcessFunction
 from tests.engine.jobs import STEP, Accident, Count, Outcome, environment, keyed, run
-from tests.engine.scenarios import main
+from tests.engine.scenarios import speculate, wait_for_executors
 
 STEPS = 6
 SLOW = (2 * STEP + 50, 4 * STEP + 50)
+
+NEVER = "1000000"
+# A session that makes copies as soon as a scenario asks for them.
+IMPATIENT = {
+    "spark.locality.wait": "0",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": NEVER,
+}
 
 _JAVA = """\
 #!/bin/bash
@@ -57,11 +66,16 @@ class Hesitate(Count):
 
 
 def slow_tasks(folder: Path) -> Outcome:
-    env = environment(options={"execution.checkpointing.data-inline-threshold": "0 bytes"})
-    return run(env, keyed(env, STEPS * STEP, Hesitate(folder, SLOW)), "slow tasks")
+    wait_for_executors("0")
+    speculate("1.1")
+    try:
+        env = environment(options={"execution.checkpointing.data-inline-threshold": "0 bytes"})
+        return run(env, keyed(env, STEPS * STEP, Hesitate(folder, SLOW)), "slow tasks")
+    finally:
+        speculate(NEVER)
 
 
-def _two_hosts(folder: Path) -> str:
+def two_hosts(folder: Path) -> str:
     """A Java home whose ``java`` starts executors on two addresses."""
     own = os.environ.get("JAVA_HOME")
     java = f"{own}/bin/java" if own else shutil.which("java")
@@ -71,19 +85,3 @@ def _two_hosts(folder: Path) -> str:
     script.write_text(_JAVA.replace("JAVA", java))
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return str(folder)
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as java_home:
-        main(
-            "local-cluster[2,1,1024]",
-            [slow_tasks],
-            {
-                "spark.executorEnv.JAVA_HOME": _two_hosts(Path(java_home)),
-                "spark.locality.wait": "0",
-                "spark.speculation": "true",
-                "spark.speculation.interval": "100ms",
-                "spark.speculation.quantile": "0.5",
-                "spark.speculation.multiplier": "1.1",
-            },
-        )

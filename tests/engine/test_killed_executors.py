@@ -3,68 +3,73 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engine.jobs import STEP, counts
-from tests.engine.scenarios import outcomes_of
-from tests.engine.scenarios_cluster import COUNTING_KILL, COUNTING_STEPS, KILLS, minting_steps
+from tests.engine.jobs import KEYS, STEP, counts
+from tests.engine.scenarios_cluster import COUNTING_KILL, COUNTING_STEPS, KILLS, killed_steps, minting_steps
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 WITNESSES = {"minted", "left saw", "left kept", "right saw", "right kept"}
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> dict[str, dict[str, Any]]:
-    return outcomes_of(Path(__file__).with_name("scenarios_cluster.py"), timeout=1700)
-
-
-def test_counts_are_exact(outcomes: dict[str, dict[str, Any]]) -> None:
-    outcome = outcomes["counting"]
+def test_counts_are_exact(cluster_outcomes: dict[str, dict[str, Any]]) -> None:
+    outcome = cluster_outcomes["counting"]
     assert len(outcome["accidents"]) == 1
     assert len(outcome["tries"]) == COUNTING_STEPS
     assert Counter(map(tuple, outcome["results"])) == counts(COUNTING_STEPS * STEP)
 
 
-def test_subtasks_stay_on_their_executors(outcomes: dict[str, dict[str, Any]]) -> None:
+def test_subtasks_stay_on_their_executors(cluster_outcomes: dict[str, dict[str, Any]]) -> None:
     """State is where its subtask is. Only the loss of an executor moves a subtask, and once."""
-    places = outcomes["counting"]["places"]
+    places = cluster_outcomes["counting"]["places"]
     before, after = places[3 : COUNTING_KILL - 1], places[COUNTING_KILL + 4 :]
-    assert len(before) >= 20
-    assert len(after) >= 20
+    assert min(len(before), len(after)) >= 6
+    assert all(len(place) == 2 for place in places)
     assert all(place == before[0] for place in before)
     assert all(place == after[0] for place in after)
     assert before[0] != after[0]
 
 
-def test_rows_pass_through_a_level_that_is_narrower_than_their_own(outcomes: dict[str, dict[str, Any]]) -> None:
-    outcome = outcomes["widening"]
+def test_rows_pass_through_a_level_that_is_narrower_than_their_own(cluster_outcomes: dict[str, dict[str, Any]]) -> None:
+    outcome = cluster_outcomes["widening"]
     assert set(outcome["tries"]) == {1}
     assert Counter(map(tuple, outcome["results"])) == counts(3 * STEP)
 
 
-def test_a_task_that_repeats_itself_may_be_run_again_behind_its_readers(outcomes: dict[str, dict[str, Any]]) -> None:
+def test_a_task_that_repeats_itself_may_be_run_again_behind_its_readers(
+    cluster_outcomes: dict[str, dict[str, Any]],
+) -> None:
     """Some subtasks of the last level had read the first attempt, the others read the second: they are the same."""
-    outcome = outcomes["repeatable_ids"]
+    outcome = cluster_outcomes["repeatable_ids"]
     assert len(outcome["accidents"]) == KILLS
     assert set(outcome["tries"]) == {1}
     assert Counter(map(tuple, outcome["results"])) == Counter(
-        (witness, number, f"id-{number}") for witness in WITNESSES for number in range(minting_steps(KILLS) * STEP)
+        (witness, number, f"{number % KEYS}-{number // KEYS}")
+        for witness in WITNESSES
+        for number in range(minting_steps(KILLS) * STEP)
     )
 
 
-@pytest.mark.parametrize(("name", "kills"), [("random_ids", KILLS), ("random_ids_that_spark_compares", 1)])
+@pytest.mark.parametrize(
+    ("name", "kills", "reason"),
+    [
+        ("random_ids", KILLS, "read another attempt of level 1"),
+        ("random_ids_that_spark_compares", 1, "indeterminate output"),
+    ],
+)
 def test_readers_of_two_attempts_are_never_sealed_together(
-    name: str, kills: int, outcomes: dict[str, dict[str, Any]]
+    name: str, kills: int, reason: str, cluster_outcomes: dict[str, dict[str, Any]]
 ) -> None:
     """A task that makes up ids made others when it was run again: the step is run again as a whole, until the state of
     the one and what the others have seen are of one execution."""
-    outcome = outcomes[name]
+    outcome = cluster_outcomes[name]
     assert len(outcome["accidents"]) == kills
-    assert max(outcome["tries"]) > 1
+    caught = {step for step, why in outcome["run_again"] if reason in why}
+    assert caught <= set(killed_steps(kills))
+    assert 2 * len(caught) >= kills, outcome["run_again"]
     known: dict[str, Counter[tuple[int, str]]] = {witness: Counter() for witness in WITNESSES}
     for witness, number, minted in outcome["results"]:
         known[witness][number, minted] += 1

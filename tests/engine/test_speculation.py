@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.engine.jobs import STEP, counts
-from tests.engine.scenarios import outcomes_of
 from tests.engine.scenarios_speculation import SLOW, STEPS
 
+pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_a_speculative_copy_does_nothing_twice() -> None:
-    outcome = outcomes_of(Path(__file__).with_name("scenarios_speculation.py"), timeout=280)["slow_tasks"]
+
+def test_a_speculative_copy_does_nothing_twice(cluster_outcomes: dict[str, dict[str, Any]]) -> None:
+    outcome = cluster_outcomes["slow_tasks"]
     assert outcome["accidents"] == sorted(f"accident-{number}" for number in SLOW), "both copies met"
     assert set(outcome["tries"]) == {1}
     assert Counter(map(tuple, outcome["results"])) == counts(STEPS * STEP)
