@@ -4,7 +4,8 @@ A run holds changes by key group (merged runs also sorted by key), in blocks wit
 so that a restore at another parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a
 base is a run without a parent.
 
-Layout: ``magic | block … | index (JSON) | checksum and length of the index (8 bytes each) | magic``.
+Layout: ``magic | block … | index (JSON) | checksum and length of the index (8 bytes each) | magic``. Blocks may be
+compressed; the index then names the codec and each block's own size.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from beadline.state.tables import TABLE_KINDS, Changes
 
 _MAGIC = b"BEADRUN1"
 _BLOCK_ENTRIES = 8192
+CODECS = ("lz4", "zstd")
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,14 @@ class TableChanges:
 RunContent = dict[str, TableChanges]
 
 
-def encode_run(content: Mapping[str, TableChanges], max_parallelism: int, by_key: bool = False) -> bytes:
+def encode_run(
+    content: Mapping[str, TableChanges], max_parallelism: int, by_key: bool = False, codec: str | None = None
+) -> bytes:
     """The bytes of a run; empty if nothing changed.
 
     :param by_key: sort by key within a key group. A delta is written in every step and does without; merged runs
         have it.
+    :param codec: compress the blocks with one of :data:`CODECS`
     """
     blocks: list[bytes] = []
     index: list[list[Any]] = []
@@ -54,15 +59,35 @@ def encode_run(content: Mapping[str, TableChanges], max_parallelism: int, by_key
         for start in range(0, len(rows), _BLOCK_ENTRIES):
             part = rows[start : start + _BLOCK_ENTRIES]
             block = dumps(([r[0] for r in part], [r[1] for r in part], [table.changes[r[1]] for r in part]))
+            size = len(block)
+            if codec is not None:
+                block = _compress(block, codec)
             checksum = xxhash.xxh3_64_hexdigest(block)
             groups = (part[0][0], part[-1][0])
             index.append([name, table.kind, table.namespaced, *groups, offset, len(block), len(part), checksum])
+            if codec is not None:
+                index[-1].append(size)
             blocks.append(block)
             offset += len(block)
     if not blocks:
         return b""
-    footer = json.dumps({"max_parallelism": max_parallelism, "blocks": index}).encode()
+    head: dict[str, Any] = {"max_parallelism": max_parallelism, "blocks": index}
+    footer = json.dumps(head if codec is None else {**head, "codec": codec}).encode()
     return b"".join((_MAGIC, *blocks, footer, _checksum(footer), len(footer).to_bytes(8, "big"), _MAGIC))
+
+
+def _compress(block: bytes, codec: str) -> bytes:
+    import pyarrow as pa
+
+    return bytes(pa.compress(block, codec, asbytes=True))
+
+
+def _decompress(block: memoryview, codec: str, size: int, where: str) -> bytes:
+    import pyarrow as pa
+
+    if codec not in CODECS:
+        raise VersionError(f"{where} is compressed with {codec!r}, and this Beadline knows {' and '.join(CODECS)}")
+    return bytes(pa.decompress(block, size, codec, asbytes=True))
 
 
 def _checksum(footer: bytes) -> bytes:
@@ -104,13 +129,14 @@ def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run
     footer = json.loads(data[footer_end - length : footer_end])
     content: RunContent = {}
     view = memoryview(data)
-    for name, kind, namespaced, first, last, offset, length, _count, checksum in footer["blocks"]:
+    codec = footer.get("codec")
+    for name, kind, namespaced, first, last, offset, length, _count, checksum, *size in footer["blocks"]:
         if key_groups is not None and (last < key_groups.start or first >= key_groups.stop):
             continue
         block = view[offset : offset + length]
         if xxhash.xxh3_64_hexdigest(block) != checksum:
             raise VersionError(f"{where}: checksum of table '{name}', key groups {first} to {last}, is wrong")
-        groups, slots, payloads = loads(block)
+        groups, slots, payloads = loads(block if codec is None else _decompress(block, codec, size[0], where))
         table = content.get(name)
         if table is None:
             table = content[name] = TableChanges(kind, namespaced, {})

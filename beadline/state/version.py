@@ -26,12 +26,19 @@ def next_version(parent: str, delta: bytes) -> str:
     return digest.hexdigest()
 
 
+def checksum_of(data: bytes | memoryview) -> str:
+    """What a run reference says of the bytes it refers to, so that damage is seen before they are used."""
+    return xxhash.xxh3_64_hexdigest(data)
+
+
 @dataclass(frozen=True)
 class RunRef:
     """Where one run of a handle is: carried along (``inline``) or a part of a file.
 
     :ivar version: the version that this run leads to
     :ivar entries: how many changes it holds
+    :ivar path: an absolute local path or a full URI
+    :ivar checksum: :func:`checksum_of` its bytes, None if nobody has computed it yet
     """
 
     version: str
@@ -40,6 +47,7 @@ class RunRef:
     inline: bytes | None = None
     path: str | None = None
     offset: int = 0
+    checksum: str | None = None
 
     def __repr__(self) -> str:
         place = "inline" if self.inline is not None else f"{self.path}@{self.offset}"

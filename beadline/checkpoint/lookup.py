@@ -1,0 +1,76 @@
+"""Finding and reading checkpoints and savepoints by their paths."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from beadline.checkpoint import metadata
+from beadline.checkpoint.lease import counts
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.state.files import base_name, entries_of, is_folder, join, local_path, parent, read_file, size_of
+
+CHECKPOINT = re.compile(r"chk-(\d{1,18})")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A checkpoint that was found: the snapshot, or why it can't be read."""
+
+    pointer: str
+    checkpoint_id: int
+    snapshot: Snapshot | None
+    problem: str | None = None
+
+
+def read_snapshot(pointer: str) -> Snapshot:
+    """The snapshot at a path: the folder of a checkpoint or savepoint, or its ``_metadata``."""
+    path = canonical(pointer)
+    try:
+        if is_folder(path):
+            folder, path = path, join(path, metadata.METADATA)
+            if size_of(path) is None:
+                raise SnapshotError(f"{folder} is a directory and not a checkpoint or savepoint{_hint(folder)}")
+        elif size_of(path) is None:
+            raise SnapshotError(f"there is no checkpoint or savepoint at {pointer}: the path does not exist")
+        data = read_file(path)
+    except OSError as error:
+        raise SnapshotError(f"can't read the checkpoint or savepoint at {pointer}: {error}") from error
+    return metadata.decode(data, path)
+
+
+def _hint(folder: str) -> str:
+    found = list_job(folder)
+    if found:
+        return f": it has no {metadata.METADATA}. Did you mean {found[0].pointer}?"
+    return f": it has no {metadata.METADATA}. Name a directory like chk-17, or the file {metadata.METADATA} in it"
+
+
+def list_job(job: str) -> list[Listed]:
+    """The checkpoints in a job's folder that count, newest first."""
+    found = []
+    for entry in entries_of(job):
+        number = CHECKPOINT.fullmatch(entry.name)
+        folder = join(job, entry.name)
+        if number is None or not entry.folder or size_of(join(folder, metadata.METADATA)) is None:
+            continue
+        try:
+            snapshot = read_snapshot(folder)
+        except SnapshotError as error:
+            found.append(Listed(folder, int(number[1]), None, str(error)))
+            continue
+        if counts(job, int(number[1]), snapshot.epoch):
+            found.append(Listed(folder, int(number[1]), snapshot))
+    return sorted(found, key=lambda listed: listed.checkpoint_id, reverse=True)
+
+
+def folder_of(pointer: str) -> str:
+    path = canonical(pointer)
+    return parent(path) if base_name(path) == metadata.METADATA else path
+
+
+def canonical(path: str) -> str:
+    """One spelling for one file: references are compared as text."""
+    local = local_path(path)
+    return path.rstrip("/") if local is None else os.path.realpath(local)

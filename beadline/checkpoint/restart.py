@@ -1,0 +1,256 @@
+"""What follows a failure: whether to restart, and after how long. Without threads, clock or dice of its own."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from beadline.common.configuration import Configuration
+from beadline.errors import ConfigurationError
+
+__all__ = [
+    "KEYS",
+    "Decision",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "NoRestart",
+    "RestartStrategy",
+    "restart_strategy",
+]
+
+TYPE = "restart-strategy.type"
+FIXED_ATTEMPTS = "restart-strategy.fixed-delay.attempts"
+FIXED_DELAY = "restart-strategy.fixed-delay.delay"
+RATE_FAILURES = "restart-strategy.failure-rate.max-failures-per-interval"
+RATE_INTERVAL = "restart-strategy.failure-rate.failure-rate-interval"
+RATE_DELAY = "restart-strategy.failure-rate.delay"
+INITIAL_BACKOFF = "restart-strategy.exponential-delay.initial-backoff"
+MAX_BACKOFF = "restart-strategy.exponential-delay.max-backoff"
+MULTIPLIER = "restart-strategy.exponential-delay.backoff-multiplier"
+RESET_THRESHOLD = "restart-strategy.exponential-delay.reset-backoff-threshold"
+JITTER = "restart-strategy.exponential-delay.jitter-factor"
+ATTEMPTS_BEFORE_RESET = "restart-strategy.exponential-delay.attempts-before-reset-backoff"
+
+#: All keys that :func:`restart_strategy` reads.
+KEYS = frozenset(
+    {
+        TYPE,
+        FIXED_ATTEMPTS,
+        FIXED_DELAY,
+        RATE_FAILURES,
+        RATE_INTERVAL,
+        RATE_DELAY,
+        INITIAL_BACKOFF,
+        MAX_BACKOFF,
+        MULTIPLIER,
+        RESET_THRESHOLD,
+        JITTER,
+        ATTEMPTS_BEFORE_RESET,
+    }
+)
+
+_UNLIMITED = 2**31 - 1
+# Where a delay stops growing, long after the option for the longest one has cut it.
+_LARGEST = 2.0**62
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether to restart, after how many milliseconds, and why, for the log."""
+
+    restart: bool
+    delay_ms: int
+    why: str
+
+
+class RestartStrategy(ABC):
+    """Decides on restarts. Times are in milliseconds and never go back."""
+
+    @abstractmethod
+    def failed(self, now: int) -> Decision:
+        """The job has failed."""
+
+    def running(self, now: int) -> None:
+        """The job runs again after a restart: the quiet time begins. Only the first call after a failure counts."""
+
+    @abstractmethod
+    def __repr__(self) -> str:
+        """The strategy in words, with where it stands."""
+
+
+class NoRestart(RestartStrategy):
+    """The first failure ends the job."""
+
+    def failed(self, now: int) -> Decision:
+        return Decision(False, 0, f"the restart strategy is 'none'; set {TYPE} or turn checkpoints on to restart")
+
+    def __repr__(self) -> str:
+        return "NoRestart()"
+
+
+class FixedDelay(RestartStrategy):
+    """A number of restarts, ``None`` for any, with the same delay before each."""
+
+    def __init__(self, attempts: int | None, delay_ms: int) -> None:
+        if attempts is not None:
+            _at_least(0, attempts, FIXED_ATTEMPTS)
+        self._attempts = None if attempts is None or attempts >= _UNLIMITED else attempts
+        self._delay = _at_least(0, delay_ms, FIXED_DELAY)
+        self._failures = 0
+
+    def failed(self, now: int) -> Decision:
+        self._failures += 1
+        if self._attempts is None:
+            return Decision(True, self._delay, f"restart {self._failures}")
+        if self._failures <= self._attempts:
+            return Decision(True, self._delay, f"restart {self._failures} of {self._attempts}")
+        return Decision(False, 0, f"all {self._attempts} restarts are used up ({FIXED_ATTEMPTS})")
+
+    def __repr__(self) -> str:
+        limit = "any number" if self._attempts is None else self._attempts
+        return f"FixedDelay({self._failures} failures, {limit} allowed, {self._delay} ms)"
+
+
+class FailureRate(RestartStrategy):
+    """Restarts with the same delay, until more than ``failures`` fall into one interval."""
+
+    def __init__(self, failures: int, interval_ms: int, delay_ms: int) -> None:
+        self._failures = _at_least(1, failures, RATE_FAILURES)
+        self._interval = _at_least(1, interval_ms, RATE_INTERVAL)
+        self._delay = _at_least(0, delay_ms, RATE_DELAY)
+        self._times: deque[int] = deque(maxlen=failures + 1)
+
+    def failed(self, now: int) -> Decision:
+        self._times.append(now)
+        recent = sum(now - time <= self._interval for time in self._times)
+        if recent <= self._failures:
+            return Decision(True, self._delay, f"failure {recent} of {self._failures} within {self._interval} ms")
+        why = f"{recent} failures within {self._interval} ms, {self._failures} are allowed ({RATE_FAILURES})"
+        return Decision(False, 0, why)
+
+    def __repr__(self) -> str:
+        return f"FailureRate({self._failures} in {self._interval} ms, {self._delay} ms, last {list(self._times)})"
+
+
+class ExponentialDelay(RestartStrategy):
+    """Restarts with a delay that grows from failure to failure, and starts over after a quiet time.
+
+    Failures while a restart is still waited for belong to the same attempt.
+
+    :param attempts: how many restarts without such a quiet time, ``None`` for any number
+    :param uniform: gives numbers from 0 up to, but not, 1; they spread the delays
+    """
+
+    def __init__(
+        self,
+        initial_ms: int,
+        max_ms: int,
+        multiplier: float,
+        reset_ms: int,
+        jitter: float,
+        attempts: int | None = None,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        self._initial = _at_least(1, initial_ms, INITIAL_BACKOFF)
+        self._max = max_ms
+        if max_ms < initial_ms:
+            raise ConfigurationError(
+                f"{MAX_BACKOFF} is {max_ms} ms; it must not be shorter than {INITIAL_BACKOFF}, {initial_ms} ms."
+            )
+        self._multiplier = multiplier
+        if not 1 <= multiplier < float("inf"):
+            raise ConfigurationError(f"{MULTIPLIER} is {multiplier}; it must be at least 1.")
+        self._reset = _at_least(1, reset_ms, RESET_THRESHOLD)
+        self._jitter = jitter
+        if not 0 <= jitter <= 1:
+            raise ConfigurationError(f"{JITTER} is {jitter}; it must be from 0 to 1.")
+        if attempts is not None:
+            _at_least(1, attempts, ATTEMPTS_BEFORE_RESET)
+        self._attempts = None if attempts is None or attempts >= _UNLIMITED else attempts
+        self._uniform = uniform
+        self._attempt = 0
+        self._backoff = float(initial_ms)
+        self._restart_at: int | None = None
+        self._quiet_since: int | None = None
+
+    def failed(self, now: int) -> Decision:
+        if self._restart_at is None or now > self._restart_at:
+            since = self._restart_at if self._quiet_since is None else self._quiet_since
+            if since is not None and now - since >= self._reset:
+                self._attempt, self._backoff = 0, float(self._initial)
+            self._restart_at = now + self._next_delay()
+            self._quiet_since = None
+        if self._attempts is not None and self._attempt > self._attempts:
+            why = f"all {self._attempts} restarts are used up ({ATTEMPTS_BEFORE_RESET})"
+            return Decision(False, 0, why)
+        limit = "" if self._attempts is None else f" of {self._attempts}"
+        return Decision(True, self._restart_at - now, f"restart {self._attempt}{limit}")
+
+    def running(self, now: int) -> None:
+        if self._quiet_since is None and self._restart_at is not None:
+            self._quiet_since = max(now, self._restart_at)
+
+    def _next_delay(self) -> int:
+        spread = int(self._backoff * self._jitter)
+        delay = int(self._backoff) - spread + int(self._uniform() * (2 * spread + 1))
+        self._attempt += 1
+        self._backoff = min(self._backoff * self._multiplier, _LARGEST)
+        return max(self._initial, min(delay, self._max))
+
+    def __repr__(self) -> str:
+        limit = "any number" if self._attempts is None else self._attempts
+        return (
+            f"ExponentialDelay({self._initial} to {self._max} ms, times {self._multiplier}, "
+            f"reset after {self._reset} ms, jitter {self._jitter}, {self._attempt} of {limit} used)"
+        )
+
+
+def restart_strategy(
+    configuration: Configuration, *, checkpointing: bool, uniform: Callable[[], float] = random.random
+) -> RestartStrategy:
+    """The strategy that ``configuration`` names; if it names none, any number of restarts with checkpoints, else none.
+
+    :param checkpointing: whether the clock takes checkpoints
+    :param uniform: the dice for the jitter of exponential delays
+    """
+    kind = configuration.get_string(TYPE, None)
+    if kind is None:
+        if not checkpointing:
+            return NoRestart()
+        return FixedDelay(
+            configuration.get_integer(FIXED_ATTEMPTS, None), configuration.get_duration_ms(FIXED_DELAY, 1000)
+        )
+    name = kind.strip().lower().replace("-", "").replace("_", "")
+    if name in ("none", "off", "disable", "false"):
+        return NoRestart()
+    if name == "fixeddelay":
+        return FixedDelay(
+            configuration.get_integer(FIXED_ATTEMPTS, 1), configuration.get_duration_ms(FIXED_DELAY, 1000)
+        )
+    if name == "failurerate":
+        return FailureRate(
+            configuration.get_integer(RATE_FAILURES, 1),
+            configuration.get_duration_ms(RATE_INTERVAL, 60_000),
+            configuration.get_duration_ms(RATE_DELAY, 1000),
+        )
+    if name == "exponentialdelay":
+        return ExponentialDelay(
+            configuration.get_duration_ms(INITIAL_BACKOFF, 1000),
+            configuration.get_duration_ms(MAX_BACKOFF, 60_000),
+            configuration.get_float(MULTIPLIER, 1.5),
+            configuration.get_duration_ms(RESET_THRESHOLD, 3_600_000),
+            configuration.get_float(JITTER, 0.1),
+            configuration.get_integer(ATTEMPTS_BEFORE_RESET, None),
+            uniform,
+        )
+    raise ConfigurationError(f"{TYPE}: {kind!r} is none of none, fixed-delay, failure-rate, exponential-delay.")
+
+
+def _at_least(minimum: int, value: int, key: str) -> int:
+    if value < minimum:
+        raise ConfigurationError(f"{key} is {value}; it must be at least {minimum}.")
+    return value

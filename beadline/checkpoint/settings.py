@@ -1,0 +1,274 @@
+"""What the options under ``execution.checkpointing`` say, checked once and then fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeVar
+
+from beadline.common.configuration import Configuration
+from beadline.common.job_status import JobStatus
+from beadline.errors import ConfigurationError
+
+__all__ = ["KEYS", "CheckpointSettings", "ClaimMode", "Retention", "Storage"]
+
+E = TypeVar("E", bound=Enum)
+
+INTERVAL = "execution.checkpointing.interval"
+MODE = "execution.checkpointing.mode"
+TIMEOUT = "execution.checkpointing.timeout"
+MIN_PAUSE = "execution.checkpointing.min-pause"
+MAX_CONCURRENT = "execution.checkpointing.max-concurrent-checkpoints"
+TOLERABLE_FAILURES = "execution.checkpointing.tolerable-failed-checkpoints"
+NUM_RETAINED = "execution.checkpointing.num-retained"
+RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+UNALIGNED = "execution.checkpointing.unaligned.enabled"
+UNALIGNED_FORCED = "execution.checkpointing.unaligned.forced"
+ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
+AFTER_TASKS_FINISH = "execution.checkpointing.checkpoints-after-tasks-finish"
+STORAGE = "execution.checkpointing.storage"
+DIRECTORY = "execution.checkpointing.dir"
+CREATE_SUBDIR = "execution.checkpointing.create-subdir"
+SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+INLINE_THRESHOLD = "execution.checkpointing.data-inline-threshold"
+WRITE_BUFFER_SIZE = "execution.checkpointing.write-buffer-size"
+COMPRESSION = "execution.checkpointing.snapshot-compression"
+INCREMENTAL = "execution.checkpointing.incremental"
+LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
+LOCAL_BACKUP_DIRECTORIES = "execution.checkpointing.local-backup.dirs"
+# Flink has no key for the state limit of its job manager storage, because it can be set in code only.
+MAX_STATE_SIZE = "beadline.checkpointing.jobmanager.max-state-size"
+RESTORE_PATH = "execution.state-recovery.path"
+CLAIM_MODE = "execution.state-recovery.claim-mode"
+IGNORE_UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
+IGNORED_IN_FLIGHT = "execution.state-recovery.without-channel-state.checkpoint-id"
+
+#: All keys that :meth:`CheckpointSettings.from_configuration` reads.
+KEYS = frozenset(
+    {
+        INTERVAL,
+        MODE,
+        TIMEOUT,
+        MIN_PAUSE,
+        MAX_CONCURRENT,
+        TOLERABLE_FAILURES,
+        NUM_RETAINED,
+        RETENTION,
+        UNALIGNED,
+        UNALIGNED_FORCED,
+        ALIGNED_TIMEOUT,
+        AFTER_TASKS_FINISH,
+        STORAGE,
+        DIRECTORY,
+        CREATE_SUBDIR,
+        SAVEPOINT_DIRECTORY,
+        INLINE_THRESHOLD,
+        WRITE_BUFFER_SIZE,
+        COMPRESSION,
+        INCREMENTAL,
+        LOCAL_BACKUP,
+        LOCAL_BACKUP_DIRECTORIES,
+        MAX_STATE_SIZE,
+        RESTORE_PATH,
+        CLAIM_MODE,
+        IGNORE_UNCLAIMED,
+        IGNORED_IN_FLIGHT,
+    }
+)
+
+_SHORTEST_MS = 10
+_LARGEST_INLINE = 1 << 20
+_UNLIMITED = 2**31 - 1
+
+
+class Retention(Enum):
+    """What becomes of the retained checkpoints when the job ends."""
+
+    NO_EXTERNALIZED_CHECKPOINTS = frozenset[JobStatus]()
+    DELETE_ON_CANCELLATION = frozenset({JobStatus.FAILED, JobStatus.SUSPENDED})
+    RETAIN_ON_CANCELLATION = frozenset({JobStatus.FAILED, JobStatus.SUSPENDED, JobStatus.CANCELED})
+
+    def keeps(self, status: JobStatus) -> bool:
+        """Whether they outlive a job that ends that way; a job that has finished needs none."""
+        return status in self.value
+
+
+class Storage(Enum):
+    """Where checkpoints are kept: in the driver's memory, or as files."""
+
+    JOBMANAGER = "jobmanager"
+    FILESYSTEM = "filesystem"
+
+
+class ClaimMode(Enum):
+    """Whom the checkpoint that a job starts from belongs to afterwards."""
+
+    NO_CLAIM = "no_claim"
+    """Whoever made it: it is never deleted."""
+
+    CLAIM = "claim"
+    """The job: it is deleted when newer ones replace it."""
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """How checkpoints of a job are taken; times in milliseconds.
+
+    :ivar interval_ms: from one checkpoint to the next; ``None`` if the clock takes none
+    :ivar tolerable_failures: how many may fail in a row; ``None`` for any number
+    :ivar aligned_timeout_ms: when unaligned, how long to wait for the running step before it is overtaken
+    :ivar ignored_in_flight: the checkpoint whose in-flight step is left out when it is restored
+    :ivar local_backup_directories: where local copies go; empty for Spark's local directories
+    :ivar warnings: sentences for the user on options that can't have the effect they ask for
+    """
+
+    interval_ms: int | None = None
+    exactly_once: bool = True
+    timeout_ms: int = 600_000
+    min_pause_ms: int = 0
+    max_concurrent: int = 1
+    tolerable_failures: int | None = 0
+    retained: int = 1
+    retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
+    unaligned: bool = False
+    unaligned_forced: bool = False
+    aligned_timeout_ms: int = 0
+    ignored_in_flight: int | None = None
+    after_tasks_finish: bool = True
+    storage: Storage = Storage.JOBMANAGER
+    directory: str | None = None
+    create_subdirectory: bool = True
+    savepoint_directory: str | None = None
+    inline_threshold: int = 20 << 10
+    write_buffer_size: int = 4096
+    max_state_size: int = 5 << 20
+    compression: bool = False
+    incremental: bool = False
+    local_backup: bool = False
+    local_backup_directories: tuple[str, ...] = ()
+    restore_path: str | None = None
+    claim_mode: ClaimMode = ClaimMode.NO_CLAIM
+    ignore_unclaimed_state: bool = False
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.interval_ms is not None:
+            _at_least(_SHORTEST_MS, self.interval_ms, INTERVAL, " ms; leave it out for no checkpoints")
+        _at_least(_SHORTEST_MS, self.timeout_ms, TIMEOUT, " ms")
+        _at_least(0, self.min_pause_ms, MIN_PAUSE, " ms")
+        _at_least(0, self.aligned_timeout_ms, ALIGNED_TIMEOUT, " ms")
+        _at_least(1, self.max_concurrent, MAX_CONCURRENT)
+        _at_least(1, self.retained, NUM_RETAINED)
+        _at_least(1, self.max_state_size, MAX_STATE_SIZE, " bytes")
+        _at_least(0, self.write_buffer_size, WRITE_BUFFER_SIZE, " bytes")
+        if self.tolerable_failures is not None:
+            _at_least(0, self.tolerable_failures, TOLERABLE_FAILURES)
+        if not 0 <= self.inline_threshold <= _LARGEST_INLINE:
+            raise ConfigurationError(
+                f"{INLINE_THRESHOLD} must be from 0 to {_LARGEST_INLINE} bytes, not {self.inline_threshold}: the "
+                "driver holds the metadata of all retained checkpoints."
+            )
+        if self.unaligned and not self.exactly_once:
+            raise ConfigurationError(f"Unaligned checkpoints need {MODE} EXACTLY_ONCE, not AT_LEAST_ONCE.")
+        if self.unaligned and self.max_concurrent > 1:
+            raise ConfigurationError(
+                f"Unaligned checkpoints run one at a time: set {MAX_CONCURRENT} to 1, not {self.max_concurrent}, "
+                f"or {UNALIGNED} to false."
+            )
+        if self.storage is Storage.FILESYSTEM and not self.directory:
+            raise ConfigurationError(f"{STORAGE} is 'filesystem', but {DIRECTORY} doesn't say where the files go.")
+
+    @classmethod
+    def from_configuration(cls, configuration: Configuration, *, batch: bool = False) -> CheckpointSettings:
+        """The settings of a job; a batch job takes no checkpoints, because it starts over."""
+        warnings = []
+        interval = configuration.get_duration_ms(INTERVAL, None)
+        if batch and interval is not None:
+            interval = None
+            warnings.append(f"{INTERVAL} has no effect in batch mode: a batch job starts over after a failure")
+        exactly_once = _choice(configuration, MODE, _Mode.EXACTLY_ONCE) is _Mode.EXACTLY_ONCE
+        unaligned = configuration.get_boolean(UNALIGNED, False)
+        if unaligned and not exactly_once:
+            unaligned = False
+            warnings.append(f"{UNALIGNED} has no effect with {MODE} AT_LEAST_ONCE: checkpoints stay aligned")
+        forced = configuration.get_boolean(UNALIGNED_FORCED, False)
+        if forced and not unaligned:
+            warnings.append(f"{UNALIGNED_FORCED} has no effect as long as {UNALIGNED} is off")
+        directory = configuration.get_string(DIRECTORY, None)
+        failures = configuration.get_integer(TOLERABLE_FAILURES, 0)
+        ignored = configuration.get_integer(IGNORED_IN_FLIGHT, -1)
+        return cls(
+            interval_ms=interval,
+            exactly_once=exactly_once,
+            timeout_ms=configuration.get_duration_ms(TIMEOUT, cls.timeout_ms),
+            min_pause_ms=configuration.get_duration_ms(MIN_PAUSE, cls.min_pause_ms),
+            max_concurrent=configuration.get_integer(MAX_CONCURRENT, cls.max_concurrent),
+            tolerable_failures=None if failures >= _UNLIMITED else failures,
+            retained=configuration.get_integer(NUM_RETAINED, cls.retained),
+            retention=_choice(configuration, RETENTION, cls.retention),
+            unaligned=unaligned,
+            unaligned_forced=forced,
+            aligned_timeout_ms=configuration.get_duration_ms(ALIGNED_TIMEOUT, cls.aligned_timeout_ms),
+            ignored_in_flight=ignored if ignored >= 0 else None,
+            after_tasks_finish=configuration.get_boolean(AFTER_TASKS_FINISH, cls.after_tasks_finish),
+            storage=_choice(configuration, STORAGE, Storage.FILESYSTEM if directory else Storage.JOBMANAGER),
+            directory=directory,
+            create_subdirectory=configuration.get_boolean(CREATE_SUBDIR, cls.create_subdirectory),
+            savepoint_directory=configuration.get_string(SAVEPOINT_DIRECTORY, None),
+            inline_threshold=configuration.get_memory_bytes(INLINE_THRESHOLD, cls.inline_threshold),
+            write_buffer_size=configuration.get_integer(WRITE_BUFFER_SIZE, cls.write_buffer_size),
+            max_state_size=configuration.get_memory_bytes(MAX_STATE_SIZE, cls.max_state_size),
+            compression=configuration.get_boolean(COMPRESSION, cls.compression),
+            incremental=configuration.get_boolean(INCREMENTAL, cls.incremental),
+            local_backup=configuration.get_boolean(LOCAL_BACKUP, cls.local_backup),
+            local_backup_directories=_paths(configuration.get_string(LOCAL_BACKUP_DIRECTORIES, "")),
+            restore_path=configuration.get_string(RESTORE_PATH, None),
+            claim_mode=_choice(configuration, CLAIM_MODE, cls.claim_mode),
+            ignore_unclaimed_state=configuration.get_boolean(IGNORE_UNCLAIMED, cls.ignore_unclaimed_state),
+            warnings=tuple(warnings),
+        )
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the clock takes checkpoints."""
+        return self.interval_ms is not None
+
+    @property
+    def period_ms(self) -> int | None:
+        """The interval, or the pause between checkpoints if that is longer."""
+        return None if self.interval_ms is None else max(self.interval_ms, self.min_pause_ms)
+
+    def with_aligned_exchanges(self, exchanges: Sequence[str]) -> CheckpointSettings:
+        """The same for a graph with exchanges that barriers do not overtake, unless that is forced."""
+        if not exchanges or not self.unaligned or self.unaligned_forced:
+            return self
+        warning = (
+            f"checkpoints stay aligned because of {', '.join(exchanges)}; set {UNALIGNED_FORCED} to overtake them too"
+        )
+        return replace(self, unaligned=False, warnings=(*self.warnings, warning))
+
+
+class _Mode(Enum):
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+
+
+def _choice(configuration: Configuration, key: str, default: E) -> E:
+    text = configuration.get_string(key, None)
+    if text is None:
+        return default
+    members = type(default).__members__
+    name = text.strip().upper().replace("-", "_")
+    if name not in members:
+        raise ConfigurationError(f"{key}: {text!r} is none of {', '.join(members)}.")
+    return type(default)[name]
+
+
+def _at_least(minimum: int, value: int, key: str, unit: str = "") -> None:
+    if value < minimum:
+        raise ConfigurationError(f"{key} is {value}; it must be at least {minimum}{unit}.")
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(path.strip() for path in text.split(",") if path.strip())

@@ -1,0 +1,74 @@
+"""Snapshots made by hand, with real run files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, StateDescription
+from beadline.state.files import RunFiles
+from beadline.state.operator_handles import OperatorStateHandle, StateRef
+from beadline.state.run import TableChanges, encode_run
+from beadline.state.version import Handle, RunRef, checksum_of, next_version, root_version
+
+
+def run_bytes(number: int, keys: int = 50) -> bytes:
+    """A real run: ``keys`` values that depend on the number."""
+    return encode_run({"count": TableChanges("value", False, {f"k{i}": number * 1000 + i for i in range(keys)})}, 128)
+
+
+def make_snapshot(
+    number: int,
+    folder: str,
+    job_id: str = "a1b2c3d4",
+    job_name: str = "necklace",
+    runs: int = 2,
+    inline: bytes | None = b"inline run",
+    with_checksum: bool = True,
+    **changes: Any,
+) -> Snapshot:
+    """Two subtasks of a counter with state of the numbers ``1..number``, a source and a sink."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    files = RunFiles(folder)
+    handles = []
+    for subtask in range(2):
+        handle = Handle(root_version(job_id, "counter", range(subtask * 64, subtask * 64 + 64)))
+        for position in range(max(1, number - runs + 1), number + 1):
+            data = run_bytes(position * 2 + subtask)
+            version = next_version(handle.root, data)  # the same in every snapshot, so that they share files
+            path = f"{folder}/{version}.run"
+            if not os.path.exists(path):
+                files.write(f"{version}.run", data)
+            checksum = checksum_of(data) if with_checksum else None
+            handle = handle.plus(RunRef(version, 50, len(data), path=path, checksum=checksum))
+        if inline is not None:
+            data = inline + bytes([subtask])
+            handle = handle.plus(RunRef(next_version(handle.version, data), 1, len(data), inline=data))
+        handles.append(handle)
+    operators = (
+        OperatorSnapshot("source", "numbers", 1, 128, position={"offset": number * 100}, finished=False),
+        OperatorSnapshot(
+            "counter",
+            "count",
+            2,
+            128,
+            keyed=tuple(handles),
+            locals=(b"\x80\x05K\x01.", None),
+            operator_state=(None, OperatorStateHandle({"s": StateRef("list", (RunRef("v", 1, 3, inline=b"abc"),))})),
+            next_timers=(None, 17),
+            state_descriptions=(StateDescription("count", "value", "LONG"),),
+        ),
+        OperatorSnapshot("sink", "files", 1, 128, committables=[("part", number, b"\x00\xff")]),
+    )
+    settings: dict[str, Any] = {"step": number * 10, "timestamp": 1_700_000_000_000 + number, "operators": operators}
+    return Snapshot(number, job_id, job_name, **{**settings, **changes})
+
+
+def all_files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder and what is in it."""
+    return {
+        os.path.relpath(os.path.join(top, name), folder): Path(top, name).read_bytes()
+        for top, _, names in os.walk(folder)
+        for name in names
+    }
