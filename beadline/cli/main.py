@@ -49,6 +49,19 @@ def run(
     pyflink: Annotated[
         bool, typer.Option("--pyflink", help="Let the program's 'import pyflink' mean Beadline.")
     ] = False,
+    savepoint: Annotated[
+        str | None,
+        typer.Option(
+            "-s",
+            "--from-savepoint",
+            metavar="PATH",
+            help="Go on from this checkpoint or savepoint; 'latest' for the newest checkpoint of the job.",
+        ),
+    ] = None,
+    allow_non_restored: Annotated[
+        bool,
+        typer.Option("-n", "--allow-non-restored-state", help="Drop state that the program has no operator for."),
+    ] = False,
     define: Annotated[
         list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="Set an option of the job; may be repeated.")
     ] = None,
@@ -59,6 +72,10 @@ def run(
         raise typer.BadParameter(
             f"-p {parallelism} and -D {PARALLELISM_KEY}={overrides[PARALLELISM_KEY]} disagree: give one of them."
         )
+    if savepoint is not None:
+        overrides["execution.state-recovery.path"] = savepoint
+    if allow_non_restored:
+        overrides["execution.state-recovery.ignore-unclaimed-state"] = "true"
     if not script.is_file():
         what = "it is a directory" if script.is_dir() else "there is no such file"
         typer.echo(f"error: can't run {script}: {what}.", err=True)

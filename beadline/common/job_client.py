@@ -28,6 +28,8 @@ class JobControl(Protocol):
 
     def trigger_savepoint(self, savepoint_directory: str | None) -> Future[str]: ...
 
+    def trigger_checkpoint(self) -> Future[str]: ...
+
     def get_accumulators(self) -> Future[dict[str, Any]]: ...
 
     def get_job_execution_result(self) -> Future[JobExecutionResult]: ...
@@ -64,6 +66,10 @@ class JobClient:
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
         """Take a savepoint while the job goes on, and give its path."""
         return CompletableFuture(self._control.trigger_savepoint(savepoint_directory))
+
+    def trigger_checkpoint(self) -> CompletableFuture:
+        """Take a checkpoint now, and give its path."""
+        return CompletableFuture(self._control.trigger_checkpoint())
 
     def get_accumulators(self) -> CompletableFuture:
         """The accumulators by name, also while the job runs."""

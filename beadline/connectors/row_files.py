@@ -1,13 +1,16 @@
 """Rows to files, each file complete when it appears.
 
 Pieces are staged per step: small ones ride in the acknowledgement, larger ones lie in a hidden folder. A part file
-is published by writing its pieces, in order, under a hidden name, then renaming it.
+is published by writing its pieces, in order, under a hidden name, then renaming it. The names of parts are counted, and
+the counters are in the checkpoint: after a restore the same names are used again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable
@@ -15,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beadline.connectors.sink import Committer, StagedSink, Stager
+
+_LOG = logging.getLogger("beadline")
 
 _INLINE = 1 << 16
 
@@ -30,12 +35,8 @@ class Piece:
     path: str | None
 
 
-@dataclass(frozen=True)
-class Publication:
-    """One part file and the pieces it is made of."""
-
-    target: str
-    pieces: tuple[Piece, ...]
+def _as_data(piece: Piece) -> list[Any]:
+    return [piece.bucket, piece.subtask, piece.size, piece.data, piece.path]
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class RowFileSink(StagedSink):
         os.makedirs(self.staging, exist_ok=True)
 
     @property
+    def stem(self) -> str:
+        """How the names of this job's parts begin."""
+        return f"{self.prefix}-{self.run[:8]}"
+
+    @property
     def staging(self) -> str:
         return os.path.join(self.base_path, ".staging-" + self.run)
 
@@ -91,15 +97,11 @@ class _RowStager(Stager):
     def finish(self) -> list[Any]:
         pieces = []
         for bucket, rows in self._buckets.items():
-            data = b"".join(rows)
-            if len(data) <= _INLINE:
-                pieces.append(Piece(bucket, self._subtask, len(data), data, None))
+            size = sum(map(len, rows))
+            if size <= _INLINE:
+                pieces.append(Piece(bucket, self._subtask, size, b"".join(rows), None))
             else:
-                # A name of its own for each attempt: a lost attempt's file is never read.
-                path = os.path.join(self._sink.staging, uuid.uuid4().hex)
-                with open(path, "wb") as stream:
-                    stream.write(data)
-                pieces.append(Piece(bucket, self._subtask, len(data), None, path))
+                pieces.append(_staged(self._sink.staging, bucket, self._subtask, rows))
         return pieces
 
 
@@ -113,70 +115,151 @@ class _OpenPart:
     def size(self) -> int:
         return sum(piece.size for piece in self.pieces)
 
+    def spill(self, folder: str) -> None:
+        """Put small pieces that have become many into one file: checkpoints carry what is in memory."""
+        small = [piece for piece in self.pieces if piece.data is not None]
+        if sum(piece.size for piece in small) <= _INLINE:
+            return
+        kept: list[Piece] = []
+        data: list[bytes] = []
+        for piece in self.pieces:
+            if piece.data is not None:
+                data.append(piece.data)
+                continue
+            if data:
+                kept.append(_staged(folder, piece.bucket, piece.subtask, data))
+                data = []
+            kept.append(piece)
+        if data:
+            kept.append(_staged(folder, self.pieces[0].bucket, self.pieces[0].subtask, data))
+        self.pieces = kept
+
+
+def _staged(folder: str, bucket: str, subtask: int, rows: list[bytes]) -> Piece:
+    """Rows in a file with a name of its own: a lost attempt's file is never read."""
+    path = os.path.join(folder, uuid.uuid4().hex)
+    with open(path, "wb") as stream:
+        stream.writelines(rows)
+    return Piece(bucket, subtask, sum(map(len, rows)), None, path)
+
 
 class _RowCommitter(Committer):
+    """Gathers pieces into parts, a bucket and subtask each. A committable is ``{"target": path, "pieces": […]}``."""
+
     def __init__(self, sink: RowFileSink) -> None:
         self._sink = sink
         self._open: dict[tuple[str, int], _OpenPart] = {}
         self._counters: dict[int, int] = {}
+        self._now = 0
+        self._final = False
+        self._durable: set[str] = set()
 
-    def sealed(self, pieces: list[Any], now: int, final: bool) -> list[Any]:
+    def sealed(self, pieces: list[Any], now: int, final: bool) -> None:
+        self._now, self._final = now, final
         for piece in pieces:
             part = self._open.setdefault((piece.bucket, piece.subtask), _OpenPart(now, now))
             part.pieces.append(piece)
             part.changed_at = now
-        due = [key for key, part in self._open.items() if final or self._is_full(part, now)]
-        return [self._publication(*key) for key in due]
+            part.spill(self._sink.staging)
 
-    def _is_full(self, part: _OpenPart, now: int) -> bool:
+    def due(self, at_checkpoint: bool) -> list[Any]:
+        return [self._committable(*key) for key, part in list(self._open.items()) if self._is_full(part, at_checkpoint)]
+
+    def _is_full(self, part: _OpenPart, at_checkpoint: bool) -> bool:
         policy = self._sink.policy
-        if policy.on_checkpoint:
-            return False
-        return (
+        if self._final or (policy.on_checkpoint and at_checkpoint):
+            return True
+        return not policy.on_checkpoint and (
             part.size >= policy.part_size
-            or now - part.opened_at >= policy.rollover_ms
-            or now - part.changed_at >= policy.inactivity_ms
+            or self._now - part.opened_at >= policy.rollover_ms
+            or self._now - part.changed_at >= policy.inactivity_ms
         )
 
-    def _publication(self, bucket: str, subtask: int) -> Publication:
+    def _committable(self, bucket: str, subtask: int) -> dict[str, Any]:
         part = self._open.pop((bucket, subtask))
         counter = self._counters.get(subtask, 0)
         self._counters[subtask] = counter + 1
-        name = f"{self._sink.prefix}-{self._sink.run[:8]}-{subtask}-{counter}{self._sink.suffix}"
-        return Publication(os.path.join(self._sink.base_path, bucket, name), tuple(part.pieces))
+        name = f"{self._sink.stem}-{subtask}-{counter}{self._sink.suffix}"
+        target = os.path.join(self._sink.base_path, bucket, name)
+        return {"target": target, "pieces": [_as_data(piece) for piece in part.pieces]}
 
     def publisher(self) -> Callable[[Any], None]:
         return publish
 
-    def close(self) -> None:
-        shutil.rmtree(self._sink.staging, ignore_errors=True)
+    # -- checkpoints
+
+    def snapshot(self) -> Any:
+        parts = [[p.opened_at, p.changed_at, [_as_data(piece) for piece in p.pieces]] for p in self._open.values()]
+        return {"parts": parts, "counters": sorted(self._counters.items())}
+
+    def restore(self, snapshot: Any, committables: list[Any]) -> None:
+        self._open.clear()
+        for opened_at, changed_at, pieces in snapshot["parts"]:
+            part = _OpenPart(opened_at, changed_at, [Piece(*piece) for piece in pieces])
+            self._open[part.pieces[0].bucket, part.pieces[0].subtask] = part
+        self._counters = {subtask: counter for subtask, counter in snapshot["counters"]}
+        self._final = False
+        for path in self._later_parts():
+            _LOG.warning(
+                "%s was written after the checkpoint that is restored, and is removed: its rows come again", path
+            )
+            os.unlink(path)
+
+    def _later_parts(self) -> list[str]:
+        """Parts of this job that were published after the snapshot was taken."""
+        pattern = re.compile(rf"{re.escape(self._sink.stem)}-(\d+)-(\d+){re.escape(self._sink.suffix)}")
+        found = []
+        for folder, folders, names in os.walk(self._sink.base_path):
+            folders[:] = [f for f in folders if not f.startswith(".")]
+            for name in names:
+                match = pattern.fullmatch(name)
+                if match and int(match[2]) >= self._counters.get(int(match[1]), 0):
+                    found.append(os.path.join(folder, name))
+        return found
+
+    def make_durable(self, snapshot: Any, committables: list[Any]) -> None:
+        pieces = [piece for part in snapshot["parts"] for piece in part[2]]
+        pieces += [piece for committable in committables for piece in committable["pieces"]]
+        paths = {path for *_, path in pieces if path is not None}
+        new = paths - self._durable
+        for path in new:
+            # Published meanwhile by an earlier checkpoint: then the part itself is durable.
+            with contextlib.suppress(FileNotFoundError):
+                _sync(path)
+        if new:
+            _sync(self._sink.staging)
+        self._durable = paths
+
+    def close(self, discard: bool) -> None:
+        if discard:
+            shutil.rmtree(self._sink.staging, ignore_errors=True)
 
 
-def publish(publication: Publication) -> None:
+def publish(committable: dict[str, Any]) -> None:
     """Write the pieces under a hidden name, make them durable, rename, drop the pieces. Done before: nothing to do."""
-    target = publication.target
+    target, pieces = committable["target"], [Piece(*piece) for piece in committable["pieces"]]
     folder, name = os.path.split(target)
     hidden = os.path.join(folder, f".{name}.inprogress.{uuid.uuid4().hex[:8]}")
     if not os.path.exists(target):
         os.makedirs(folder, exist_ok=True)
         try:
-            _write(publication, hidden)
+            _write(pieces, hidden)
         except FileNotFoundError:
             if not os.path.exists(target):  # else another attempt was faster and has dropped the pieces
                 raise
         else:
             os.replace(hidden, target)
-            _sync_folder(folder)
-    for piece in publication.pieces:
+            _sync(folder)
+    for piece in pieces:
         if piece.path is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(piece.path)
 
 
-def _write(publication: Publication, hidden: str) -> None:
+def _write(pieces: list[Piece], hidden: str) -> None:
     try:
         with open(hidden, "wb") as stream:
-            for piece in publication.pieces:
+            for piece in pieces:
                 if piece.data is not None:
                     stream.write(piece.data)
                 else:
@@ -191,8 +274,9 @@ def _write(publication: Publication, hidden: str) -> None:
         raise
 
 
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: str) -> None:
+    """Make a file or folder durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,8 +1,9 @@
 """The contract of a sink that stages.
 
 In a step a sink only stages: each subtask writes where nobody looks and reports its pieces in the acknowledgement.
-When the step is sealed the driver hands the pieces to the sink's committer, which decides what to publish and when.
-Publishing is idempotent: it may be asked for twice.
+When the step is sealed the driver hands the pieces to the sink's committer. What the committer finds complete becomes
+a *committable*: plain data (numbers, text, bytes, lists, dicts) that is stored in the checkpoint and published when the
+checkpoint has completed, and again on restore. Publishing is idempotent.
 """
 
 from __future__ import annotations
@@ -25,18 +26,35 @@ class Stager(ABC):
 
 
 class Committer(ABC):
-    """Lives on the driver for one run. ``publish`` tasks run wherever the master sends them."""
+    """Lives on the driver. ``publish`` tasks run wherever the master sends them."""
 
     @abstractmethod
-    def sealed(self, pieces: list[Any], now: int, final: bool) -> list[Any]:
-        """Take the pieces of a sealed step; gives the publications that are due."""
+    def sealed(self, pieces: list[Any], now: int, final: bool) -> None:
+        """Take the pieces of a sealed step."""
+
+    @abstractmethod
+    def due(self, at_checkpoint: bool) -> list[Any]:
+        """The committables that are complete now, each handed out once. ``at_checkpoint``: one is being taken."""
+
+    @abstractmethod
+    def snapshot(self) -> Any:
+        """What has been taken and not handed out, as plain data."""
+
+    @abstractmethod
+    def restore(self, snapshot: Any, committables: list[Any]) -> None:
+        """Go back to a snapshot; ``committables`` are those of the same checkpoint. What was handed out later is
+        undone: its records will come again. Called before anything is staged or published."""
+
+    @abstractmethod
+    def make_durable(self, snapshot: Any, committables: list[Any]) -> None:
+        """Whatever these refer to must survive a crash of the machine from now on. Runs beside the steps."""
 
     @abstractmethod
     def publisher(self) -> Callable[[Any], None]:
-        """A picklable function that carries out one publication, once or twice with the same result."""
+        """A picklable function that publishes one committable, once or twice with the same result."""
 
-    def close(self) -> None:
-        """Remove what was staged and never published."""
+    def close(self, discard: bool) -> None:
+        """The job has ended. ``discard``: nobody will go on from here, remove what is staged."""
 
 
 class StagedSink(ABC):
@@ -52,3 +70,7 @@ class StagedSink(ABC):
     @abstractmethod
     def committer(self) -> Committer:
         """The committer of this run."""
+
+    def guarantee(self) -> str:
+        """What the sink can give at best, if checkpoints are on: ``exactly-once`` or ``at-least-once``."""
+        return "exactly-once"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from beadline.checkpoint import restart
+from beadline.checkpoint.settings import KEYS as CHECKPOINT_KEYS
+from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from beadline.datastream.state_backend import EmbeddedRocksDBStateBackend, StateBackend
 from beadline.errors import ConfigurationError
-from beadline.master.job import JobSettings
 from beadline.master.pacing import Limits
+from beadline.master.settings import JobSettings
 
 PARALLELISM = "parallelism.default"
 MAX_PARALLELISM = "pipeline.max-parallelism"
@@ -39,8 +42,6 @@ _EFFECTIVE = {
     MAX_PARALLELISM,
     RUNTIME_MODE,
     CHAINING,
-    CHECKPOINT_DIR,
-    INLINE_THRESHOLD,
     JOB_NAME,
     AUTO_UIDS,
     JOB_PARAMETERS,
@@ -50,6 +51,8 @@ _EFFECTIVE = {
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,
+    *CHECKPOINT_KEYS,
+    *restart.KEYS,
 }
 # Options whose only supported value is asked for: nothing to say.
 _AS_IT_IS: dict[str, tuple[Any, ...]] = {
@@ -90,11 +93,12 @@ def job_settings(configuration: Configuration, batch: bool, python_files: list[s
     )
     if limits.first_rows < 1 or limits.max_rows < 1 or limits.target_seconds <= 0:
         raise ConfigurationError(f"step limits must be positive: {limits}")
+    checkpoints = CheckpointSettings.from_configuration(configuration, batch=batch)
     return JobSettings(
         batch=batch,
         limits=limits,
-        inline_limit=configuration.get_memory_bytes(INLINE_THRESHOLD, 20 << 10),
-        state_dir=configuration.get_string(CHECKPOINT_DIR, None),
+        checkpoints=checkpoints,
+        restart=restart.restart_strategy(configuration, checkpointing=checkpoints.enabled),
         python_files=python_files,
     )
 

@@ -6,10 +6,11 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
+from beadline.checkpoint.actions import CheckpointKind
 from beadline.common.job_execution_result import JobExecutionResult
 from beadline.common.job_id import JobID
 from beadline.common.job_status import JobStatus
-from beadline.errors import JobExecutionError, UnsupportedFeatureError
+from beadline.errors import BeadlineError, ConfigurationError, JobExecutionError
 from beadline.master.job import JobMaster
 
 
@@ -68,6 +69,8 @@ class MasterControl:
             raise master.error
         if master.status is JobStatus.CANCELED:
             raise JobExecutionError(f"job '{master.plan.job_name}' ({master.job_id}) was cancelled")
+        if master.status is JobStatus.SUSPENDED:
+            raise JobSuspended(master.plan.job_name, master.last_checkpoint)
         counters = master.metrics.as_dict()["counters"]
         return JobExecutionResult(JobID(master.job_id), master.runtime_ms, counters)
 
@@ -78,20 +81,48 @@ class MasterControl:
 
         threading.Thread(target=wait, name="beadline-client", daemon=True).start()
 
+    def is_resumable(self) -> bool:
+        """Whether a checkpoint of the job would outlive its cancellation."""
+        return self._master.is_resumable
+
+    def suspend(self) -> None:
+        """Take a checkpoint and end; the job can be resumed from there."""
+        self._master.suspend()
+
+    def trigger_checkpoint(self) -> Future[str]:
+        return self._master.trigger(CheckpointKind.CHECKPOINT)
+
     def stop_with_savepoint(self, advance_to_end_of_event_time: bool, savepoint_directory: str | None) -> Future[str]:
-        return _unsupported("stop_with_savepoint")
+        return self._savepoint(CheckpointKind.STOP_WITH_SAVEPOINT, savepoint_directory, advance_to_end_of_event_time)
 
     def trigger_savepoint(self, savepoint_directory: str | None) -> Future[str]:
-        return _unsupported("trigger_savepoint")
+        return self._savepoint(CheckpointKind.SAVEPOINT, savepoint_directory, False)
+
+    def _savepoint(self, kind: CheckpointKind, directory: str | None, drain: bool) -> Future[str]:
+        directory = directory or self._master.savepoint_directory
+        if directory is None:
+            future: Future[str] = Future()
+            future.set_exception(
+                ConfigurationError(
+                    "a savepoint needs a directory: name one, or set execution.checkpointing.savepoint-dir"
+                )
+            )
+            return future
+        return self._master.trigger(kind, directory, drain)
+
+
+class JobSuspended(BeadlineError):
+    """The job took a checkpoint and ended, because it was asked to. It can be resumed.
+
+    :ivar checkpoint: the path to resume from, None if there is none
+    """
+
+    def __init__(self, job_name: str, checkpoint: str | None) -> None:
+        self.checkpoint = checkpoint
+        super().__init__(f"job '{job_name}' was stopped; resume it with -s {checkpoint}")
 
 
 def _done(value: Any) -> Future[Any]:
     future: Future[Any] = Future()
     future.set_result(value)
-    return future
-
-
-def _unsupported(what: str) -> Future[str]:
-    future: Future[str] = Future()
-    future.set_exception(UnsupportedFeatureError(f"{what}: this version of Beadline takes no savepoints yet"))
     return future

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import xxhash
 
@@ -10,7 +10,8 @@ from beadline.graph.plan import Plan
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_range
-from beadline.state.version import Handle, RunRef, root_version
+from beadline.state.operator_handles import UNION, OperatorStateHandle, with_unions
+from beadline.state.version import Handle, RunRef, checksum_of, root_version
 
 # Inline runs ride along with every step until they are this many or this large; then the driver writes them to one
 # file.
@@ -20,15 +21,22 @@ _INLINE_BYTES = 16 << 10
 _KEEP_NEWEST = 4
 _MERGE_AT_LEAST = 8
 _TIER_FLOOR = 64 << 10
+_LARGE_UNION = 16 << 20
 
 
 class StateBook:
-    """Handles by (node, subtask). Changes only when a step is sealed or a merge is taken in."""
+    """Handles by (node, subtask). Changes only when a step is sealed or a merge is taken in.
+
+    :ivar handles: of keyed state
+    :ivar states: of operator state, for the subtasks that have any
+    """
 
     def __init__(self, job: str, plan: Plan, files: RunFiles) -> None:
         self._files = files
         self._plan = plan
         self.handles: dict[tuple[int, int], Handle] = {}
+        self.states: dict[tuple[int, int], OperatorStateHandle] = {}
+        self._large_unions: set[tuple[int, str]] = set()
         self._written: set[str] = set()
         for node in plan.nodes.values():
             for subtask in range(node.parallelism) if node.keyed else ():
@@ -40,7 +48,7 @@ class StateBook:
 
     @property
     def size(self) -> int:
-        return sum(handle.size for handle in self.handles.values())
+        return sum(handle.size for held in (self.handles, self.states) for handle in held.values())
 
     def advance(self, deltas: Iterable[tuple[tuple[int, int], RunRef]]) -> None:
         """A step was sealed: its deltas lead to the next versions."""
@@ -51,6 +59,30 @@ class StateBook:
             self.handles[key] = handle
         if any(self._has_much_inline(handle) for handle in self.handles.values()):
             self._pack()
+
+    def advance_states(self, states: Iterable[tuple[tuple[int, int], OperatorStateHandle]]) -> None:
+        """A step was sealed: where operator state stands now, for the subtasks where it changed."""
+        for key, handle in states:
+            self.states[key] = handle
+            self._written |= handle.paths
+
+    def states_for(self, node: int, subtask: int) -> OperatorStateHandle | None:
+        """What a subtask's operator state starts a step from; unions name the parts of all subtasks."""
+        if (node, subtask) not in self.states:
+            return None
+        parallelism = self._plan.nodes[node].parallelism
+        return with_unions([self.states.get((node, i)) for i in range(parallelism)], subtask)
+
+    def large_unions(self) -> list[tuple[int, str, int]]:
+        """Node, name and bytes of unions that have become too large to be shown to every subtask; each once."""
+        sizes: dict[tuple[int, str], int] = {}
+        for (node, _), handle in self.states.items():
+            for name, ref in handle.states.items():
+                if ref.mode == UNION:
+                    sizes[node, name] = sizes.get((node, name), 0) + ref.size
+        found = [key for key, size in sizes.items() if size > _LARGE_UNION and key not in self._large_unions]
+        self._large_unions.update(found)
+        return [(*key, sizes[key]) for key in found]
 
     def _has_much_inline(self, handle: Handle) -> bool:
         inline = [run for run in handle.runs if run.inline is not None]
@@ -66,7 +98,8 @@ class StateBook:
             runs = []
             for run in handle.runs:
                 if run.inline is not None:
-                    run = RunRef(run.version, run.entries, run.size, path=path, offset=offset)
+                    checksum = checksum_of(run.inline)
+                    run = RunRef(run.version, run.entries, run.size, path=path, offset=offset, checksum=checksum)
                     offset += run.size
                 runs.append(run)
             self.handles[key] = Handle(handle.root, tuple(runs))
@@ -101,11 +134,18 @@ class StateBook:
             if merged is not None:
                 self.handles[key] = merged
 
-    def drop_garbage(self) -> int:
-        """Delete files that no handle names. Call it only while no step or merge is under way."""
-        live = {run.path for handle in self.handles.values() for run in handle.runs}
-        garbage = self._written - live
-        for path in garbage:
-            self._files.delete(path)
+    def live_files(self) -> set[str]:
+        """The files behind the current versions."""
+        live = {run.path for handle in self.handles.values() for run in handle.runs if run.path is not None}
+        return live.union(*(states.paths for states in self.states.values()))
+
+    def own(self, paths: Iterable[str]) -> None:
+        """Files that the job was restored from and may delete when nobody needs them any more."""
+        self._written.update(paths)
+
+    def garbage(self, needed: Set[str] = frozenset()) -> set[str]:
+        """The files that neither a handle names nor a checkpoint needs; each once. They may be deleted even while a
+        step or a merge is under way: those work on versions that handles name."""
+        garbage = self._written - self.live_files() - needed
         self._written -= garbage
-        return len(garbage)
+        return garbage

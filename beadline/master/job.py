@@ -1,76 +1,72 @@
-"""The job master's loop.
+"""The job master: runs a job in a thread of its own, from its start to its end, through failures and restarts.
 
-A step goes: ask the sources for a range, run the step on Spark, check the acknowledgements, seal. What is not sealed
-never happened: the same step is run again from the last sealed version. After sealing, and only then, lines are
-printed, records handed over and files published.
+An attempt runs steps (:mod:`beadline.master.attempt`). When it fails, the restart strategy decides; then the newest
+completed checkpoint that can be read is restored, what it had pre-committed is published again, and a new attempt goes
+on from there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import pickle
-import re
-import sys
-import tempfile
 import threading
 import time
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any
 
-from beadline.api.metrics import MetricTotals
+from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator import CheckpointCoordinator
+from beadline.checkpoint.lease import Fenced
+from beadline.checkpoint.registry import SharedFiles
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.common.job_status import JobStatus
-from beadline.connectors.sink import Committer, StagedSink
 from beadline.connectors.source import StepSource
-from beadline.errors import BeadlineError, ConfigurationError, JobExecutionError, StepError
-from beadline.graph.plan import Plan, PlanNode
-from beadline.graph.specs import CollectSpec, SinkSpec, SourceSpec, TimestampsSpec
-from beadline.master import seal, shipping
-from beadline.master.handles import StateBook
+from beadline.errors import ConfigurationError
+from beadline.graph.plan import Plan
+from beadline.graph.specs import SourceSpec
+from beadline.master import shipping, stepping
+from beadline.master.attempt import Attempt, Outside, Reader
+from beadline.master.checkpoints import Checkpoints
+from beadline.master.events import Event, Request, Suspend, Wake
+from beadline.master.home import Home
 from beadline.master.merging import Merger
-from beadline.master.pacing import Limits, Pacing
-from beadline.master.progress import Listener, StepReport
+from beadline.master.progress import Listener
+from beadline.master.results import Results
+from beadline.master.settings import JobSettings
+from beadline.master.sinks import Sinks
 from beadline.master.spark import Cluster, StepSubmitter
-from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput, TaskAck, TaskInput
+from beadline.master.stepping import Stepper
+from beadline.master.truth import Truth
 from beadline.state.files import RunFiles
 
 _LOG = logging.getLogger("beadline")
 
-# Spark ends Python workers that idle for a minute, and their cached state with them.
-_KEEP_ALIVE_SECONDS = 45.0
-_TRIES = 6
-
-_live_runs: dict[str, None] = {}
-
-
-@dataclass
-class JobSettings:
-    """How a job runs.
-
-    :ivar state_dir: where runs of state are kept; a folder that all executors reach
-    """
-
-    batch: bool = False
-    limits: Limits = field(default_factory=Limits)
-    inline_limit: int = 20 << 10
-    state_dir: str | None = None
-    python_files: list[str] = field(default_factory=list)
-    clock: Callable[[], int] = lambda: int(time.time() * 1000)
+_ENDS = {
+    "finished": JobStatus.FINISHED,
+    "stopped": JobStatus.FINISHED,
+    "cancelled": JobStatus.CANCELED,
+    "suspended": JobStatus.SUSPENDED,
+}
 
 
-@dataclass
-class _Source:
-    node: PlanNode
-    source: StepSource
-    position: dict[str, Any]
-    finished: bool = False
-    caught_up: bool = False
+@dataclass(frozen=True)
+class FailedAttempt:
+    """One entry of a job's history of failures."""
+
+    attempt: int
+    at: int
+    error: BaseException
+    restarted_from: str | None
 
 
 class JobMaster:
-    """Runs one job in a thread of its own."""
+    """Runs one job.
+
+    :ivar history: the attempts that failed, oldest first
+    """
 
     def __init__(
         self,
@@ -81,32 +77,24 @@ class JobMaster:
         listeners: list[Listener] | None = None,
     ) -> None:
         self.plan = plan
-        self.job_id = uuid.uuid4().hex
-        self.metrics = MetricTotals()
+        self.home = Home(settings.checkpoints, plan.job_name)
+        self.job_id = self.home.job_id
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
         self.runtime_ms = 0
+        self.history: list[FailedAttempt] = []
         self._cluster = cluster
         self._settings = settings
-        self._on_collected = on_collected
-        self._listeners = listeners or []
+        self._exactly_once = settings.checkpoints.enabled and settings.checkpoints.exactly_once
+        self._results = Results(plan, on_collected, listeners or [], self._exactly_once)
+        self._inbox: SimpleQueue[Event] = SimpleQueue()
         self._cancelled = threading.Event()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"beadline-{plan.job_name}", daemon=True)
-        self._pacing = Pacing(settings.limits)
-        self._locals: dict[tuple[int, int], bytes] = {}
-        self._timers: dict[tuple[int, int], int] = {}
-        self._step = 0
-        self._total_records = 0
-        self._keys: dict[tuple[int, int], int] = {}
-        self._warned: set[str] = set()
-        self._has_event_time = any(isinstance(node.spec, TimestampsSpec) for node in plan.nodes.values())
+        self._attempt: Attempt | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: step {self._step}, "
-            f"{self._total_records} records>"
-        )
+        return f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: {self._attempt!r}>"
 
     # -- for the client
 
@@ -116,11 +104,49 @@ class JobMaster:
     def cancel(self) -> None:
         """Stop at once; the running step is dropped."""
         self._cancelled.set()
+        self._inbox.put(Wake())
         self._cluster.cancel(self._group)
+
+    def suspend(self) -> None:
+        """Take a checkpoint, then end so that the job can be resumed."""
+        self._inbox.put(Suspend())
+
+    def trigger(self, kind: CheckpointKind, directory: str | None = None, drain: bool = False) -> Future[str]:
+        """Ask for a checkpoint or savepoint; the future gives its path."""
+        answer: Future[str] = Future()
+        if self._done.is_set():
+            answer.set_exception(ConfigurationError(f"job '{self.plan.job_name}' has ended: {self.status.name}"))
+        else:
+            self._inbox.put(Request(kind, answer, directory, drain))
+        return answer
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; True if it came."""
         return self._done.wait(timeout)
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether its checkpoints outlive it when it is cancelled."""
+        keeps = self._settings.checkpoints.retention.keeps(JobStatus.CANCELED)
+        return self._settings.checkpoints.enabled and keeps and self.home.storage.survives_driver
+
+    @property
+    def savepoint_directory(self) -> str | None:
+        return self._settings.checkpoints.savepoint_directory
+
+    @property
+    def last_checkpoint(self) -> str | None:
+        """Where the newest completed checkpoint is."""
+        pointers = self._checkpoints.pointers
+        return pointers[max(pointers)] if pointers else None
+
+    @property
+    def metrics(self) -> Any:
+        return self._results.metrics
+
+    @property
+    def checkpoint_statistics(self) -> Any:
+        return self._checkpoints.coordinator.statistics
 
     @property
     def _group(self) -> str:
@@ -132,51 +158,54 @@ class JobMaster:
         started = time.monotonic()
         try:
             self.status = JobStatus.RUNNING
-            self._run_steps()
-            self.status = JobStatus.CANCELED if self._cancelled.is_set() else JobStatus.FINISHED
+            self.status = _ENDS[self._execute()]
         except BaseException as error:
             self.status = JobStatus.CANCELED if self._cancelled.is_set() else JobStatus.FAILED
             self.error = None if self._cancelled.is_set() else error
         finally:
             self.runtime_ms = int((time.monotonic() - started) * 1000)
             self._done.set()
+            self._refuse_requests()
 
-    def _run_steps(self) -> None:
-        for warning in self._cluster.warnings():
-            self._warn(warning)
+    def _execute(self) -> str:
+        for warning in [*self._cluster.warnings(), *self._settings.checkpoints.warnings]:
+            self._results.warn(warning)
         shipping.ship_modules(self._cluster, self._settings.python_files)
-        self._committers = self._prepare_sinks()
+        self._sinks = Sinks(self.plan, self._cluster, self._group, self.job_id, self._exactly_once)
         sources = self._prepare_sources()
+        self._checkpoints = self._make_checkpoints()
+        # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.
         shipment = self._cluster.broadcast(shipping.make_shipment(self.plan))
-        _live_runs[self.job_id] = None
-        with _StateDir(self._settings, self._cluster, self.job_id) as state_dir:
-            self._files = RunFiles(state_dir)
-            self._book = StateBook(self.job_id, self.plan, self._files)
-            submitter = StepSubmitter(self._cluster, self.plan, shipment, self._group)
-            merger = Merger(self._cluster, submitter, lambda: self._header(0, False))
-            try:
-                self._loop(sources, submitter, merger)
-            finally:
-                merger.close()
-                _live_runs.pop(self.job_id, None)
-                for entry in sources:
-                    entry.source.stop()
-                for committer in self._committers.values():
-                    committer.close()
-                submitter.close()
-                self._cluster.say_farewell(tuple(_live_runs))
+        submitter = StepSubmitter(self._cluster, self.plan, shipment, self._group)
+        status = JobStatus.FAILED
+        fenced = False
+        try:
+            ended_by = self._run_attempts(sources, submitter)
+            status = _ENDS[ended_by]
+            return ended_by
+        except Fenced:
+            fenced = True
+            raise
+        finally:
+            if self._cancelled.is_set():
+                status = JobStatus.CANCELED
+            for source in sources.values():
+                source.stop()
+            submitter.close()
+            self._cluster.say_farewell(tuple(stepping.live_runs))
+            if not fenced:
+                self._clean_up(status)
 
-    def _prepare_sinks(self) -> dict[int, Committer]:
-        committers = {}
-        for node in self.plan.nodes.values():
-            if isinstance(node.spec, SinkSpec):
-                sink: StagedSink = node.spec.sink
-                sink.prepare(self.job_id)
-                committers[node.id] = sink.committer()
-        return committers
+    def _clean_up(self, status: JobStatus) -> None:
+        """Keep what a later run can resume from, remove the rest."""
+        resumable = self._checkpoints.close(status)
+        self._sinks.close(discard=not resumable)
+        if resumable:
+            self.home.drop_orphans(set())
+        self.home.close(resumable)
 
-    def _prepare_sources(self) -> list[_Source]:
-        sources = []
+    def _prepare_sources(self) -> dict[int, StepSource]:
+        sources = {}
         for node in self.plan.nodes.values():
             if isinstance(node.spec, SourceSpec):
                 source: StepSource = node.spec.source
@@ -186,247 +215,193 @@ class JobMaster:
                         f"source '{node.name}' never ends, which batch mode does not allow; use "
                         "RuntimeExecutionMode.STREAMING"
                     )
-                position = source.initial()
-                sources.append(_Source(node, source, position, source.finished(position)))
+                sources[node.id] = source
         if not sources:
             raise ConfigurationError("the program has no source")
         return sources
 
-    # -- steps
+    def _make_checkpoints(self) -> Checkpoints:
+        home = self.home
+        coordinator = CheckpointCoordinator(
+            self._settings.checkpoints, next_id=home.next_id, completed=home.recovery_points()
+        )
+        made = Checkpoints(
+            coordinator,
+            home.storage,
+            home.lease,
+            SharedFiles([home.owned_folder()] if home.owned_folder() else []),
+            self._sinks,
+            self._settings.clock,
+            self._inbox.put,
+        )
+        for stored in home.completed:
+            made.adopt(stored)
+        return made
 
-    def _loop(self, sources: list[_Source], submitter: StepSubmitter, merger: Merger) -> None:
-        last_step = 0.0
-        while not self._cancelled.is_set():
-            ends, splits = self._next_ranges(sources)
-            final = all(entry.finished for entry in sources)
-            now = self._settings.clock()
-            due = min(self._timers.values(), default=None)
-            idle = time.monotonic() - last_step
-            has_data = any(splits.values())
-            if not (has_data or final or (due is not None and due <= now) or idle >= _KEEP_ALIVE_SECONDS):
-                poll = min(entry.source.poll_interval() for entry in sources if not entry.finished)
-                self._cancelled.wait(poll if due is None else min(poll, max(0.001, (due - now) / 1000)))
-                continue
-            self._take_step(sources, submitter, splits, now, final)
-            for entry in sources:
-                entry.position = ends[entry.node.id]
-            last_step = time.monotonic()
-            if final:
-                return
-            if merger.idle:
-                self._book.take_merges(merger.results())
-                self._book.drop_garbage()
-                merger.submit(self._book.merges())
+    # -- attempts
 
-    def _next_ranges(self, sources: list[_Source]) -> tuple[dict[int, dict[str, Any]], dict[int, list[Any]]]:
-        ends: dict[int, dict[str, Any]] = {}
-        splits: dict[int, list[Any]] = {}
-        active = [entry for entry in sources if not entry.finished] or sources
-        rows = max(1, self._pacing.rows // len(active))
-        for entry in sources:
-            node = entry.node.id
-            if entry.finished:
-                ends[node], splits[node] = entry.position, []
-                continue
-            ends[node], splits[node] = entry.source.plan(entry.position, rows, entry.node.parallelism)
-            if entry.source.finished(ends[node]):
-                entry.finished = entry.caught_up = True
-            elif self._has_event_time:
-                # Is there anything behind this range? If not, the watermark need not wait for more records.
-                entry.caught_up = entry.source.plan(ends[node], 1, 1)[0] == ends[node]
-        return ends, splits
-
-    def _take_step(
-        self, sources: list[_Source], submitter: StepSubmitter, splits: dict[int, list[Any]], now: int, final: bool
-    ) -> None:
-        """Run a step until it can be sealed, then seal it."""
-        self._step += 1
-        header = self._header(now, final)
-        inputs = self._inputs(sources, splits)
-        started = time.monotonic()
-        for attempt in range(1, _TRIES + 1):
+    def _run_attempts(self, sources: dict[int, StepSource], submitter: StepSubmitter) -> str:
+        initial = {node: source.initial() for node, source in sources.items()}
+        sinks_at_start = self._sinks.at_start()
+        number = 1
+        stepper = self._make_stepper(submitter, number)
+        truth = self._new_truth(stepper.files, initial)
+        if self.home.start is not None:
+            self._restore(truth, self.home.start, stepper)
+            _LOG.info("restored from %s", self.home.pointer)
+            self._checkpoints.restored(self.home.start.checkpoint_id, truth.step)
+        else:
+            self._checkpoints.started(0)
+        while True:
             try:
-                acks = submitter.run(header, inputs)
-                seal.check(self.plan, acks, self._book.handles)
-                break
-            except JobExecutionError:
+                return self._run_attempt(number, truth, sources, stepper, submitter)
+            except Fenced:
                 raise
             except Exception as error:
-                if self._cancelled.is_set() or attempt == _TRIES or not _worth_another_try(error):
-                    raise self._gave_up(error, attempt) from error
-                self._warn(f"step {self._step} is run again (try {attempt} of {_TRIES}): {_first_line(error)}")
-                self._cluster.cancel(self._group)
-                self._cluster.wait_until_quiet(self._group)
-        self._seal(acks, header, time.monotonic() - started, attempt)
+                if self._cancelled.is_set():
+                    return "cancelled"
+                failed = self._attempt
+                self._decide(number, error)
+                stepper.quiet()
+                number += 1
+                if self._cancelled.is_set():
+                    return "cancelled"
+                if not self._settings.checkpoints.enabled:
+                    # Nothing is replayed: go on behind the step that failed, with the state before it.
+                    assert failed is not None
+                    truth.positions.update(failed.skipped)
+                    self._checkpoints.restored(None, truth.step)
+                else:
+                    stepper = self._make_stepper(submitter, number)
+                    truth = self._go_back(stepper, initial, sinks_at_start)
+                self.status = JobStatus.RUNNING
 
-    def _header(self, now: int, final: bool) -> StepHeader:
-        root = self._files.root
-        return StepHeader(self.job_id, self._step, now, final, tuple(_live_runs), root, self._settings.inline_limit)
-
-    def _inputs(self, sources: list[_Source], splits: dict[int, list[Any]]) -> list[tuple[int, int, bytes]]:
-        """The descriptors of all tasks of a step."""
-        by_source = {entry.node.id: entry for entry in sources}
-        inputs = []
-        for level in range(len(self.plan.levels)):
-            for partition in range(self.plan.width(level)):
-                subtasks = {}
-                for node in self.plan.nodes_of(level, partition):
-                    entry = by_source.get(node.id)
-                    subtasks[node.id] = SubtaskInput(
-                        handle=self._book.handles.get((node.id, partition)),
-                        local=self._locals.get((node.id, partition)),
-                        splits=tuple(splits[node.id][partition :: node.parallelism]) if entry else (),
-                        ended=entry.finished if entry else False,
-                        caught_up=all(by_source[s].caught_up for s in self._sources_of(node)),
-                    )
-                inputs.append((level, partition, pickle.dumps(TaskInput(level, partition, subtasks), 5)))
-        return inputs
-
-    def _sources_of(self, node: PlanNode) -> set[int]:
-        if node.is_source:
-            return {node.id}
-        return set().union(*(self._sources_of(self.plan.nodes[edge.source]) for edge in node.inputs))
-
-    def _gave_up(self, error: Exception, attempt: int) -> BaseException:
-        if isinstance(error, BeadlineError) and not isinstance(error, StepError):
-            return error
-        return JobExecutionError(f"step {self._step} failed {attempt} times; the last time: {_first_line(error)}")
-
-    # -- sealing
-
-    def _seal(self, acks: list[TaskAck], header: StepHeader, seconds: float, tries: int) -> None:
-        """The step is consistent: make it the new truth, then show its results.
-
-        1. move handles and small state to the new versions
-        2. print lines, hand over collected records
-        3. publish what sinks have due
-        4. learn the pace, report
-        """
-        subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))
-        self._book.advance(((s.node, s.subtask), s.delta) for s in subtasks if s.delta is not None)
-        records = 0
-        for ack in subtasks:
-            key = (ack.node, ack.subtask)
-            if ack.local is not None:
-                self._locals[key] = ack.local
-            self._timers.pop(key, None)
-            if ack.next_timer is not None:
-                self._timers[key] = ack.next_timer
-            if self.plan.nodes[ack.node].is_source:
-                records += ack.records_in
-            self._keys[key] = ack.keys
-        self._total_records += records
-        self._show(subtasks)
-        self._publish(subtasks, header)
-        touched = sum(s.touched for s in subtasks)
-        self._pacing.sealed(records, seconds, touched, sum(ack.sent_bytes for ack in acks))
-        self._report(acks, subtasks, header, seconds, tries, records, touched)
-
-    def _show(self, subtasks: list[SubtaskAck]) -> None:
-        for ack in subtasks:
-            node = self.plan.nodes[ack.node]
-            if ack.lines:
-                sys.stdout.write("\n".join(ack.lines) + "\n")
-                sys.stdout.flush()
-            if ack.collected and isinstance(node.spec, CollectSpec) and self._on_collected is not None:
-                self._on_collected(node.spec.collector, ack.collected)
-            if ack.metrics is not None:
-                self.metrics.merge(ack.metrics)
-            for name in ack.changed_fields:
-                self._warn(
-                    f"operator '{node.name}': the field {name} changed while records were processed. "
-                    "Fields are not state: they are "
-                    "lost with the worker and not restored after a failure. Keep it in a state from "
-                    "runtime_context.get_state(…), or, if it is a cache or a connection, set it up in open()."
-                )
-
-    def _publish(self, subtasks: list[SubtaskAck], header: StepHeader) -> None:
-        for node_id, committer in self._committers.items():
-            pieces = [piece for s in subtasks if s.node == node_id for piece in s.staged]
-            due = committer.sealed(pieces, header.now, header.final)
-            if due:
-                self._cluster.in_group(
-                    self._group, f"{self.plan.job_name}: publish files of '{self.plan.nodes[node_id].name}'"
-                )
-                self._cluster.run_each(committer.publisher(), due)
-
-    def _report(
-        self,
-        acks: list[TaskAck],
-        subtasks: list[SubtaskAck],
-        header: StepHeader,
-        seconds: float,
-        tries: int,
-        records: int,
-        touched: int,
-    ) -> None:
-        watermarks = [
-            s.watermark for s in subtasks if s.watermark is not None and not self.plan.nodes[s.node].is_source
-        ]
-        last = len(self.plan.levels) - 1
-        report = StepReport(
-            self.plan.job_name,
-            header.step,
-            records,
-            self._total_records,
-            seconds,
-            sum(self._keys.values()),
-            touched,
-            self._book.size,
-            min(watermarks, default=None),
-            tries,
-            header.final,
-            {ack.partition: ack.executor for ack in acks if ack.level == last},
-            {ack.partition: ack.worker for ack in acks if ack.level == last},
+    def _run_attempt(
+        self, number: int, truth: Truth, sources: dict[int, StepSource], stepper: Stepper, submitter: StepSubmitter
+    ) -> str:
+        run = f"{self.job_id}-{number}"
+        stepping.live_runs[run] = None
+        merger = Merger(self._cluster, submitter, lambda: stepper.header(run, truth.step, 0, False))
+        outside = Outside(
+            self.plan,
+            self._settings,
+            self._sinks,
+            self._checkpoints,
+            self._results,
+            stepper,
+            merger,
+            self._inbox,
+            self._cancelled.is_set,
+            self.home.storage.delete,
         )
-        for listener in self._listeners:
-            try:
-                listener(report)
-            except Exception as error:
-                self._warn(f"a step listener raised {error!r}; the job goes on")
+        readers = [
+            Reader(self.plan.nodes[node], source, source.finished(truth.positions[node]))
+            for node, source in sources.items()
+        ]
+        attempt = self._attempt = Attempt(number, run, truth, readers, outside)
+        try:
+            attempt.run()
+            return attempt.ended_by
+        finally:
+            merger.close()
+            stepping.live_runs.pop(run, None)
 
-    def _warn(self, text: str) -> None:
-        if text not in self._warned:
-            self._warned.add(text)
-            _LOG.warning("%s", text)
+    def _make_stepper(self, submitter: StepSubmitter, number: int) -> Stepper:
+        files = RunFiles(self.home.state_folder(number, self._cluster.one_machine))
+        return Stepper(
+            self.plan,
+            self._cluster,
+            submitter,
+            files,
+            self._settings.checkpoints.inline_threshold,
+            "lz4" if self._settings.checkpoints.compression else None,
+            self._cancelled.is_set,
+            self._results.warn,
+        )
 
+    def _new_truth(self, files: RunFiles, initial: dict[int, dict[str, Any]]) -> Truth:
+        truth = Truth(self.job_id, self.plan, files)
+        truth.positions.update(initial)
+        return truth
 
-class _StateDir:
-    """The folder for runs of state: the configured one, or a temporary one if all workers are on this machine."""
+    # -- failure
 
-    def __init__(self, settings: JobSettings, cluster: Cluster, job_id: str) -> None:
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        if settings.state_dir is not None:
-            self.path = f"{settings.state_dir.rstrip('/')}/{job_id}/shared"
-            if "://" not in self.path or self.path.startswith("file://"):
-                Path(self.path.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
-        elif cluster.one_machine:
-            self._temporary = tempfile.TemporaryDirectory(prefix="beadline-state-", ignore_cleanup_errors=True)
-            self.path = self._temporary.name
+    def _decide(self, number: int, error: Exception) -> None:
+        """Ask the restart strategy; raises the error again if the job is not to be restarted."""
+        self._checkpoints.job_failed()
+        now = self._settings.clock()
+        decision = self._settings.restart.failed(now)
+        latest = self._checkpoints.coordinator.completed
+        start = f"checkpoint {latest[-1].id}" if latest else "the beginning"
+        if not self._settings.checkpoints.enabled:
+            start = "behind the step that failed"
+        self.history.append(FailedAttempt(number, now, error, start if decision.restart else None))
+        if not decision.restart:
+            if decision.why:
+                error.add_note(f"The job is not restarted: {decision.why}")
+            raise error
+        self.status = JobStatus.RESTARTING
+        _LOG.warning(
+            "attempt %d failed: %s. The job goes on from %s in %d ms",
+            number,
+            stepping.first_line(error),
+            start,
+            decision.delay_ms,
+        )
+        self._cancelled.wait(decision.delay_ms / 1000)
+
+    def _go_back(
+        self, stepper: Stepper, initial: dict[int, dict[str, Any]], sinks_at_start: dict[str, Any]
+    ) -> Truth:
+        """The truth of the newest checkpoint that can be read; the beginning if there is none."""
+        self._checkpoints.quiet()
+        for id, pointer in sorted(self._checkpoints.pointers.items(), reverse=True):
+            snapshot = self._readable(id, pointer)
+            if snapshot is not None:
+                truth = self._new_truth(stepper.files, initial)
+                self._restore(truth, snapshot, stepper)
+                self._checkpoints.restored(id, truth.step)
+                return truth
+        if self._checkpoints.pointers:
+            raise SnapshotError(f"none of the {len(self._checkpoints.pointers)} retained checkpoints can be read")
+        truth = self._new_truth(stepper.files, initial)
+        if self.home.start is not None:
+            self._restore(truth, self.home.start, stepper)
         else:
-            raise ConfigurationError(
-                "the job runs on a cluster and has no folder for its state that all executors reach: "
-                "set execution.checkpointing.dir to one (hdfs://, s3:// or a shared mount)"
-            )
+            self._sinks.restore(sinks_at_start)
+        self._checkpoints.restored(None, truth.step)
+        return truth
 
-    def __enter__(self) -> str:
-        return self.path
+    def _readable(self, id: int, pointer: str) -> Snapshot | None:
+        try:
+            snapshot = self.home.storage.read(pointer)
+            problems = self.home.storage.verify(snapshot)
+        except SnapshotError as error:
+            problems, snapshot = [error], None  # type: ignore[list-item]
+        if not problems:
+            return snapshot
+        _LOG.warning("checkpoint %d can't be restored, the one before it is tried: %s", id, problems[0])
+        return None
 
-    def __exit__(self, *_: object) -> None:
-        if self._temporary is not None:
-            self._temporary.cleanup()
+    def _restore(self, truth: Truth, snapshot: Snapshot, stepper: Stepper) -> None:
+        settings = self._settings.checkpoints
+        truth.restore(
+            snapshot,
+            stepper.files,
+            settings.inline_threshold,
+            settings.ignore_unclaimed_state,
+            skip_in_flight=snapshot.checkpoint_id == settings.ignored_in_flight,
+        )
+        truth.book.own(path for path in truth.book.live_files() if self._checkpoints.registry.owns(path))
+        if self.home.lease is not None:
+            self.home.lease.check()
+        self._sinks.restore({o.uid: o.committables for o in snapshot.operators if o.committables is not None})
+        self.home.drop_orphans(set(truth.book.live_files()) | set(self._checkpoints.needed()))
 
-
-def _worth_another_try(error: Exception) -> bool:
-    """What Spark or a check gave up on; errors of the program or the set-up itself come the same way every time."""
-    if "beadline.errors.EnvironmentSetupError" in str(error):
-        return False
-    return isinstance(error, StepError) or not isinstance(error, BeadlineError)
-
-
-def _first_line(error: Exception) -> str:
-    """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker or the JVM,
-    if there is one."""
-    lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in str(error).splitlines() if line.strip()]
-    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b.*:", line)]
-    return (raised[-1] if raised else lines[0] if lines else type(error).__name__)[:500]
+    def _refuse_requests(self) -> None:
+        """Nobody will answer what still waits."""
+        while not self._inbox.empty():
+            event = self._inbox.get()
+            if isinstance(event, Request):
+                with contextlib.suppress(Exception):
+                    event.answer.set_exception(ConfigurationError(f"the job has ended: {self.status.name}"))

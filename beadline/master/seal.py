@@ -8,16 +8,22 @@ from beadline.errors import ChannelError, JobExecutionError, VersionError
 from beadline.graph.plan import Plan
 from beadline.runtime.failure import Failure
 from beadline.runtime.messages import TaskAck
+from beadline.state.operator_handles import OperatorStateHandle
 from beadline.state.version import Handle
 
 
-def check(plan: Plan, acks: Sequence[TaskAck], handles: Mapping[tuple[int, int], Handle]) -> None:
+def check(
+    plan: Plan,
+    acks: Sequence[TaskAck],
+    handles: Mapping[tuple[int, int], Handle],
+    states: Mapping[tuple[int, int], OperatorStateHandle] | None = None,
+) -> None:
     """Raise unless the acknowledgements describe one consistent execution of the step.
 
     1. every task acknowledged once
     2. all consumers of a task name one digest, and it is the one the task acknowledged
     3. no user code failed
-    4. every subtask worked on the version its handle names
+    4. every subtask worked on the version its handle names, of keyed state and of operator state
     """
     by_task: dict[tuple[int, int], TaskAck] = {}
     for ack in acks:
@@ -50,6 +56,12 @@ def check(plan: Plan, acks: Sequence[TaskAck], handles: Mapping[tuple[int, int],
                 raise VersionError(
                     f"{plan.nodes[subtask.node].name}[{subtask.subtask}] worked on version {subtask.base_version}, "
                     f"the step started from {handle.version}"
+                )
+            named = (states or {}).get((subtask.node, subtask.subtask))
+            if named is not None and subtask.base_states != named.version:
+                raise VersionError(
+                    f"{plan.nodes[subtask.node].name}[{subtask.subtask}] worked on version {subtask.base_states} of "
+                    f"its operator state, the step started from {named.version}"
                 )
 
 

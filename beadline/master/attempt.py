@@ -1,0 +1,297 @@
+"""One attempt of a job: from a start or restore to its end or failure.
+
+The loop belongs to the job master's thread. It starts a step whenever there is reason for one, and waits for events:
+the step has ended, a checkpoint is written, a client asks for something, time has passed. What is not sealed never
+happened.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from queue import Empty
+from typing import Any
+
+from beadline.checkpoint.actions import CheckpointKind, Take
+from beadline.checkpoint.snapshot import Snapshot
+from beadline.connectors.source import StepSource
+from beadline.graph.plan import Plan, PlanNode
+from beadline.graph.specs import TimestampsSpec
+from beadline.master.checkpoints import Checkpoints
+from beadline.master.events import Event, NotWritten, Published, Request, StepEnded, Suspend, Wake, Written
+from beadline.master.merging import Merger
+from beadline.master.pacing import Pacing
+from beadline.master.results import Results
+from beadline.master.settings import JobSettings
+from beadline.master.sinks import Sinks
+from beadline.master.stepping import Stepper
+from beadline.master.truth import Truth
+from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
+
+# Spark ends Python workers that idle for a minute, and their cached state with them.
+_KEEP_ALIVE_SECONDS = 45.0
+
+
+@dataclass
+class Reader:
+    """A source on the driver."""
+
+    node: PlanNode
+    source: StepSource
+    finished: bool = False
+    caught_up: bool = False
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step that is under way."""
+
+    header: StepHeader
+    ends: dict[int, dict[str, Any]]
+    started: float
+
+
+@dataclass
+class Outside:
+    """What an attempt uses and does not own."""
+
+    plan: Plan
+    settings: JobSettings
+    sinks: Sinks
+    checkpoints: Checkpoints
+    results: Results
+    stepper: Stepper
+    merger: Merger
+    inbox: Any
+    cancelled: Callable[[], bool]
+    delete: Callable[[set[str]], None]
+
+
+class Attempt:
+    """Runs steps from a truth onwards.
+
+    :ivar ended_by: how the loop was left: ``finished``, ``cancelled``, ``suspended``, ``stopped``
+    :ivar skipped: where the sources would be behind the step that failed
+    """
+
+    def __init__(self, number: int, run: str, truth: Truth, readers: list[Reader], outside: Outside) -> None:
+        self._number = number
+        self._run = run
+        self.truth = truth
+        self._readers = readers
+        self._out = outside
+        self._plan = outside.plan
+        self._checkpoints = outside.checkpoints
+        self._pacing = Pacing(outside.settings.limits)
+        self._steps = ThreadPoolExecutor(1, "beadline-step")
+        self._running: _Step | None = None
+        self._last_step = 0.0
+        self._final_sealed = False
+        self._draining = False
+        self._suspending: Future[str] | None = None
+        self.ended_by = ""
+        self.skipped: dict[int, dict[str, Any]] = {}
+        self._has_event_time = any(isinstance(node.spec, TimestampsSpec) for node in self._plan.nodes.values())
+        outside.checkpoints.take = self._snapshot
+        outside.checkpoints.commit_sources = self._commit_sources
+        outside.checkpoints.drop_garbage = self._drop_garbage
+        outside.results.attempt(run)
+
+    def __repr__(self) -> str:
+        return f"<Attempt {self._number} at step {self.truth.step}, {'running' if self._running else 'waiting'}>"
+
+    # -- the loop
+
+    def run(self) -> None:
+        """Run until the job ends; raises what makes it fail."""
+        try:
+            while not self._is_over():
+                patience = self._maybe_start()
+                self._wait(patience)
+        finally:
+            self._steps.shutdown(wait=True)
+
+    def _is_over(self) -> bool:
+        if self._out.cancelled():
+            self.ended_by = "cancelled"
+        elif self._suspending is not None and self._suspending.done() and self._running is None:
+            self.ended_by = "suspended"
+        elif self._checkpoints.stopped_with is not None and self._checkpoints.may_end:
+            self.ended_by = "stopped"
+        elif self._final_sealed and (self._checkpoints.may_end or not self._checkpoints.coordinator.settings.enabled):
+            self.ended_by = "finished"
+        return bool(self.ended_by)
+
+    def _wait(self, patience: float) -> None:
+        wakeup = self._checkpoints.seconds_to_wakeup()
+        if wakeup is not None:
+            patience = min(patience, max(0.0, wakeup))
+        try:
+            event: Event | None = self._out.inbox.get(timeout=max(0.001, patience))
+        except Empty:
+            event = None
+        while event is not None:
+            self._handle(event)
+            try:
+                event = self._out.inbox.get_nowait()
+            except Empty:
+                event = None
+        self._checkpoints.tick()
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case StepEnded():
+                if event.attempt == self._number:
+                    self._step_ended(event.outcome)
+            case Written():
+                self._checkpoints.written(event)
+            case NotWritten():
+                self._checkpoints.not_written(event)
+            case Published():
+                self._checkpoints.published(event)
+            case Request():
+                self._draining = self._draining or event.drain
+                self._checkpoints.request(event)
+            case Suspend():
+                self._suspend()
+            case Wake():
+                pass
+
+    def _suspend(self) -> None:
+        if self._suspending is None:
+            self._suspending = Future()
+            self._checkpoints.request(Request(CheckpointKind.CHECKPOINT, self._suspending))
+
+    # -- steps
+
+    def _maybe_start(self) -> float:
+        """Start a step if there is reason for one; gives the seconds to wait for the next look otherwise."""
+        if self._running is not None or self._final_sealed or self._checkpoints.coordinator.holds:
+            return 3600.0
+        if self._suspending is not None:
+            return 0.1
+        ends, splits = self._next_ranges()
+        final = all(reader.finished for reader in self._readers) or self._draining
+        now = self._out.settings.clock()
+        due = self.truth.next_timer
+        idle = time.monotonic() - self._last_step
+        has_data = any(splits.values())
+        if has_data or final or (due is not None and due <= now) or idle >= _KEEP_ALIVE_SECONDS:
+            self._start(ends, splits, now, final)
+            return 3600.0
+        poll = min(reader.source.poll_interval() for reader in self._readers if not reader.finished)
+        return poll if due is None else min(poll, max(0.001, (due - now) / 1000))
+
+    def _next_ranges(self) -> tuple[dict[int, dict[str, Any]], dict[int, list[Any]]]:
+        ends: dict[int, dict[str, Any]] = {}
+        splits: dict[int, list[Any]] = {}
+        active = [reader for reader in self._readers if not reader.finished] or self._readers
+        rows = max(1, self._pacing.rows // len(active))
+        for reader in self._readers:
+            node = reader.node.id
+            position = self.truth.positions[node]
+            if reader.finished or self._draining:
+                ends[node], splits[node] = position, []
+                continue
+            ends[node], splits[node] = reader.source.plan(position, rows, reader.node.parallelism)
+            if reader.source.finished(ends[node]):
+                reader.finished = reader.caught_up = True
+            elif self._has_event_time:
+                # Is there anything behind this range? If not, the watermark need not wait for more records.
+                reader.caught_up = reader.source.plan(ends[node], 1, 1)[0] == ends[node]
+        return ends, splits
+
+    def _start(
+        self, ends: dict[int, dict[str, Any]], splits: dict[int, list[Any]], now: int, final: bool
+    ) -> None:
+        step = self.truth.step + 1
+        checkpoints = self._checkpoints
+        header = self._out.stepper.header(
+            self._run,
+            step,
+            now,
+            final,
+            attempt=self._number - 1,
+            base=self.truth.step or None,
+            completed=tuple(checkpoints.completed_steps),
+            aborted=tuple(checkpoints.aborted_steps),
+        )
+        checkpoints.completed_steps.clear()
+        checkpoints.aborted_steps.clear()
+        inputs = self._inputs(splits, final)
+        self._running = _Step(header, ends, time.monotonic())
+        checkpoints.step_started(step)
+        if any(reader.finished for reader in self._readers) and not final:
+            checkpoints.source_finished()
+        outcome = self._steps.submit(self._out.stepper.run, header, inputs, self.truth.book)
+        outcome.add_done_callback(lambda done: self._out.inbox.put(StepEnded(self._number, done)))
+
+    def _inputs(self, splits: dict[int, list[Any]], final: bool) -> list[tuple[int, int, bytes]]:
+        """The descriptors of all tasks of a step."""
+        readers = {reader.node.id: reader for reader in self._readers}
+        inputs = []
+        for level in range(len(self._plan.levels)):
+            for partition in range(self._plan.width(level)):
+                subtasks = {}
+                for node in self._plan.nodes_of(level, partition):
+                    reader = readers.get(node.id)
+                    subtasks[node.id] = self.truth.input_of(
+                        node,
+                        partition,
+                        splits=tuple(splits[node.id][partition :: node.parallelism]) if reader else (),
+                        ended=(reader.finished or final) if reader else False,
+                        caught_up=all(readers[s].caught_up for s in self._sources_of(node)),
+                    )
+                inputs.append((level, partition, pickle.dumps(TaskInput(level, partition, subtasks), 5)))
+        return inputs
+
+    def _sources_of(self, node: PlanNode) -> set[int]:
+        if node.is_source:
+            return {node.id}
+        return set().union(*(self._sources_of(self._plan.nodes[edge.source]) for edge in node.inputs))
+
+    def _step_ended(self, outcome: Future[tuple[list[TaskAck], int]]) -> None:
+        """Seal the step: make it the new truth, then show its results, then let checkpoints take it."""
+        step, self._running = self._running, None
+        assert step is not None
+        self._last_step = time.monotonic()
+        self.skipped = step.ends
+        acks, tries = outcome.result()
+        header, seconds = step.header, time.monotonic() - step.started
+        subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))
+        records = self.truth.seal(header.step, subtasks, step.ends)
+        self._out.results.sealed(subtasks)
+        self._out.sinks.sealed(subtasks, header.now, header.final)
+        touched = sum(s.touched for s in subtasks)
+        self._pacing.sealed(records, seconds, touched, sum(ack.sent_bytes for ack in acks))
+        self._out.results.report(acks, subtasks, header, seconds, tries, records, self.truth)
+        self._final_sealed = header.final
+        self._checkpoints.step_sealed(header.step, header.final)
+        self._merge()
+
+    def _merge(self) -> None:
+        merger, book = self._out.merger, self.truth.book
+        if merger.idle and not self._final_sealed:
+            book.take_merges(merger.results())
+            self._drop_garbage()
+            merger.submit(book.merges())
+
+    def _drop_garbage(self) -> None:
+        self._out.delete(self.truth.book.garbage(self._checkpoints.needed()))
+
+    # -- checkpoints
+
+    def _snapshot(self, take: Take) -> Snapshot:
+        in_flight = self._running.ends if take.unaligned and self._running is not None else {}
+        self._out.results.taken(take.id)
+        return self.truth.snapshot(take, self._out.settings.clock(), self._out.sinks.take(take.id), in_flight)
+
+    def _commit_sources(self, snapshot: Snapshot) -> None:
+        self._out.results.completed(snapshot.checkpoint_id)
+        for reader in self._readers:
+            held = snapshot.operator(reader.node.uid)
+            if held is not None and held.position is not None:
+                reader.source.commit(held.position)

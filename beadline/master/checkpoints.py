@@ -1,0 +1,281 @@
+"""Checkpoints of a running job: carries out what the coordinator decides.
+
+The coordinator and the registry are only touched by the job master's thread. Writing a checkpoint and publishing its
+output happen beside the steps, in threads that read immutable data and report to the master's inbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from beadline.checkpoint.actions import (
+    Action,
+    CheckpointKind,
+    Complete,
+    Discard,
+    FailJob,
+    NotifyAborted,
+    NotifyComplete,
+    Rejected,
+    Take,
+    Triggered,
+)
+from beadline.checkpoint.coordinator import CheckpointCoordinator
+from beadline.checkpoint.lease import Fenced, Lease
+from beadline.checkpoint.reasons import FailureReason
+from beadline.checkpoint.registry import SharedFiles
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, Stored
+from beadline.common.job_status import JobStatus
+from beadline.errors import BeadlineError, JobExecutionError
+from beadline.master.events import Event, NotWritten, Published, Request, Written
+from beadline.master.sinks import Sinks
+
+_LOG = logging.getLogger("beadline")
+
+
+class Checkpoints:
+    """The checkpoints of one job, over all its attempts.
+
+    :param post: puts an event into the master's inbox
+    :ivar take: gives the snapshot of the last sealed step
+    :ivar commit_sources: tells the sources up to where a completed checkpoint goes
+    :ivar drop_garbage: deletes files that neither checkpoints nor the running job need
+    :ivar completed_steps: steps of checkpoints that completed since functions were last told
+    """
+
+    def __init__(
+        self,
+        coordinator: CheckpointCoordinator,
+        storage: CheckpointStorage,
+        lease: Lease | None,
+        registry: SharedFiles,
+        sinks: Sinks,
+        clock: Callable[[], int],
+        post: Callable[[Event], None],
+    ) -> None:
+        self.coordinator = coordinator
+        self.storage = storage
+        self.lease = lease
+        self.registry = registry
+        self._sinks = sinks
+        self._clock = clock
+        self._post = post
+        self.take: Callable[[Take], Snapshot]
+        self.drop_garbage: Callable[[], None] = lambda: None
+        self.commit_sources: Callable[[Snapshot], None] = lambda snapshot: None
+        self._writers = ThreadPoolExecutor(coordinator.settings.max_concurrent + 1, "beadline-checkpoint")
+        self._publisher = ThreadPoolExecutor(1, "beadline-publish")
+        self._requests: dict[int, Request] = {}
+        self._stored: dict[int, Stored] = {}
+        self._taken: dict[int, Snapshot] = {}
+        self._publishing: set[int] = set()
+        self.completed_steps: list[int] = []
+        self.aborted_steps: list[int] = []
+        self.stopped_with: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Checkpoints {self.coordinator!r} in {self.storage!r}>"
+
+    # -- what happens to the job
+
+    def started(self, step: int) -> None:
+        self._do(self.coordinator.start(self._clock(), step))
+
+    def restored(self, id: int | None, step: int) -> None:
+        self._do(self.coordinator.restored(id, self._clock(), step))
+
+    def job_failed(self) -> None:
+        self._do(self.coordinator.job_failed(self._clock()))
+        self.completed_steps.clear()
+        self.aborted_steps.clear()
+
+    def step_started(self, step: int) -> None:
+        self._do(self.coordinator.step_started(step, self._clock()))
+
+    def step_sealed(self, step: int, final: bool) -> None:
+        self._do(self.coordinator.step_sealed(step, self._clock(), final))
+
+    def source_finished(self) -> None:
+        self._do(self.coordinator.source_finished(self._clock()))
+
+    def tick(self) -> None:
+        self._do(self.coordinator.tick(self._clock()))
+
+    def request(self, request: Request) -> None:
+        self._do(self.coordinator.trigger(self._clock(), request.kind, request))
+
+    def seconds_to_wakeup(self) -> float | None:
+        """How long the coordinator has nothing to do."""
+        now = self._clock()
+        at = self.coordinator.next_wakeup(now)
+        return None if at is None else (at - now) / 1000
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the last checkpoint is complete and its output visible."""
+        return self.coordinator.may_end and not self._publishing
+
+    @property
+    def pointers(self) -> dict[int, str]:
+        """Where the retained checkpoints are, by id."""
+        return {c.id: self._stored[c.id].pointer for c in self.coordinator.completed if c.id in self._stored}
+
+    def adopt(self, stored: Stored) -> None:
+        """A checkpoint of an earlier run that is now this job's own."""
+        self._stored[stored.snapshot.checkpoint_id] = stored
+        self.registry.register(stored.snapshot.checkpoint_id, stored.snapshot.files())
+
+    # -- what the threads report
+
+    def written(self, event: Written) -> None:
+        self._stored[event.id] = event.stored
+        self.registry.register(event.id, event.stored.snapshot.files())
+        size, full = event.stored.written, event.stored.snapshot.size
+        self._do(self.coordinator.written(event.id, self._clock(), size, full, event.stored.pointer))
+
+    def not_written(self, event: NotWritten) -> None:
+        if isinstance(event.error, Fenced):
+            raise event.error
+        _LOG.warning("checkpoint %d failed: %s", event.id, event.error)
+        reason = FailureReason.IO_EXCEPTION if isinstance(event.error, SnapshotError | OSError) else (
+            FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        )
+        self._do(self.coordinator.failed(event.id, reason, self._clock(), str(event.error)))
+
+    def published(self, event: Published) -> None:
+        if event.id not in self._publishing:
+            return  # of an attempt that failed; restoring has published it again
+        self._publishing.discard(event.id)
+        if event.error is not None:
+            raise JobExecutionError(
+                f"the output of checkpoint {event.id} could not be published: {event.error}"
+            ) from event.error
+
+    # -- actions
+
+    def _do(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Triggered():
+                    if action.request is not None:
+                        self._requests[action.id] = action.request
+                case Rejected():
+                    if isinstance(action.request, Request):
+                        _fail(action.request.answer, f"no {action.request.kind.value} was taken: {action.reason.value}")
+                case Take():
+                    self._take(action)
+                case Complete():
+                    self._complete(action)
+                case NotifyComplete():
+                    self._notify(action.id)
+                case NotifyAborted():
+                    self._aborted(action)
+                case Discard():
+                    for id in action.ids:
+                        self._discard(id)
+                case FailJob():
+                    raise JobExecutionError(action.reason)
+
+    def _take(self, take: Take) -> None:
+        snapshot = self.take(take)
+        self._taken[take.id] = snapshot
+        self.registry.register(take.id, snapshot.files())
+        sinks = {operator.uid: operator.committables for operator in snapshot.operators if operator.committables}
+        request = self._requests.get(take.id)
+        self._writers.submit(self._write, take, snapshot, sinks, request.directory if request else None)
+
+    def _write(self, take: Take, snapshot: Snapshot, sinks: dict[str, Any], directory: str | None) -> None:
+        """In a thread of its own: make everything durable, then the metadata."""
+        try:
+            self._sinks.make_durable(sinks)
+            if take.kind.is_savepoint:
+                storage = self.storage
+                if not isinstance(storage, FileSystemCheckpointStorage):
+                    assert directory is not None
+                    storage = FileSystemCheckpointStorage(directory)
+                stored = storage.write_savepoint(snapshot, directory)
+            else:
+                stored = self.storage.write(snapshot, self.lease)
+            self._post(Written(take.id, stored))
+        except Exception as error:
+            self._post(NotWritten(take.id, error))
+
+    def _complete(self, action: Complete) -> None:
+        request = self._requests.pop(action.id, None)
+        pointer = self._stored[action.id].pointer
+        if request is not None and not request.answer.done():
+            request.answer.set_result(pointer)
+        if action.kind is CheckpointKind.STOP_WITH_SAVEPOINT:
+            self.stopped_with = pointer
+        if action.kind.is_savepoint:
+            # It holds copies of all it needs, and belongs to the user.
+            self.registry.release(action.id)
+            self._stored.pop(action.id)
+
+    def _notify(self, id: int) -> None:
+        snapshot = self._taken.pop(id)
+        for older in [taken for taken in self._taken if taken < id]:
+            if not self.coordinator.is_pending(older):
+                del self._taken[older]
+        self.completed_steps.append(snapshot.step)
+        self.commit_sources(snapshot)
+        ready = self._sinks.completed(id)
+        if ready:
+            self._publishing.add(id)
+            self._publisher.submit(self._publish, id, ready)
+
+    def _publish(self, id: int, ready: list[tuple[str, Any]]) -> None:
+        try:
+            self._sinks.publish(ready)
+            self._post(Published(id))
+        except Exception as error:
+            self._post(Published(id, error))
+
+    def _aborted(self, action: NotifyAborted) -> None:
+        snapshot = self._taken.pop(action.id, None)
+        if snapshot is not None:
+            self.aborted_steps.append(snapshot.step)
+        request = self._requests.pop(action.id, None)
+        if request is not None:
+            _fail(request.answer, f"the {request.kind.value} failed: {action.reason.value} {action.message}".strip())
+        if action.reason.counts:
+            _LOG.warning("checkpoint %d was given up: %s %s", action.id, action.reason.value, action.message)
+        if action.id not in self._stored:
+            self.registry.release(action.id)
+
+    def _discard(self, id: int) -> None:
+        """Remove a checkpoint; what only it needed is garbage. What can't be removed now is an orphan later."""
+        stored = self._stored.pop(id, None)
+        if stored is not None:
+            with contextlib.suppress(SnapshotError):
+                self.storage.discard(stored.pointer)
+        self.registry.release(id)
+        self.drop_garbage()
+
+    def needed(self) -> frozenset[str]:
+        """The files that checkpoints need."""
+        return self.registry.files()
+
+    def quiet(self) -> None:
+        """Wait until nothing is being published."""
+        self._publisher.submit(int).result()
+        self._publishing.clear()
+
+    # -- the end
+
+    def close(self, status: JobStatus) -> bool:
+        """The job is over. True if a checkpoint is left from which it can be resumed."""
+        self._writers.shutdown(wait=True)
+        self._publisher.shutdown(wait=True)
+        self._do(self.coordinator.stop(self._clock(), status))
+        return bool(self.coordinator.completed) and self.storage.survives_driver
+
+
+def _fail(answer: Future[str], text: str) -> None:
+    if not answer.done():
+        answer.set_exception(BeadlineError(text))

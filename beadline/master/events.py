@@ -1,0 +1,70 @@
+"""What the job master's thread is told: everything that happens reaches it through one inbox."""
+
+from __future__ import annotations
+
+import queue
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.storage import Stored
+
+
+@dataclass(frozen=True)
+class StepEnded:
+    """A step ran, well or not: ``outcome`` has its acknowledgements, or what it failed of."""
+
+    attempt: int
+    outcome: Future[Any]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A checkpoint is durable."""
+
+    id: int
+    stored: Stored
+
+
+@dataclass(frozen=True)
+class NotWritten:
+    """A checkpoint could not be made durable."""
+
+    id: int
+    error: Exception
+
+
+@dataclass(frozen=True)
+class Published:
+    """The output of a completed checkpoint is visible, or could not be made so."""
+
+    id: int
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A client asks for a checkpoint or a savepoint; ``answer`` gets its path.
+
+    :ivar drain: of a stop with a savepoint: let event time run to its end first
+    """
+
+    kind: CheckpointKind
+    answer: Future[str]
+    directory: str | None = None
+    drain: bool = False
+
+
+@dataclass(frozen=True)
+class Suspend:
+    """Take a last checkpoint, then end in a way that can be resumed."""
+
+
+@dataclass(frozen=True)
+class Wake:
+    """Look around: something was set from outside."""
+
+
+Event: TypeAlias = StepEnded | Written | NotWritten | Published | Request | Suspend | Wake
+Inbox: TypeAlias = "queue.SimpleQueue[Event]"

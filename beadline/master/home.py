@@ -1,0 +1,173 @@
+"""Where a job lives: its id, where its checkpoints and runs of state go, and what it starts from."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+
+from beadline.checkpoint.lease import Lease
+from beadline.checkpoint.memory import MemoryCheckpointStorage
+from beadline.checkpoint.retained import CompletedCheckpoint
+from beadline.checkpoint.settings import CheckpointSettings, Storage
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    Listed,
+    Stored,
+    read_snapshot,
+)
+from beadline.errors import ConfigurationError
+from beadline.state.files import base_name, join
+
+_LOG = logging.getLogger("beadline")
+
+LATEST = "latest"
+
+
+class Home:
+    """The place of one job, over all its attempts and drivers.
+
+    A job that is resumed from one of its own checkpoints goes on in its folder, under its id: whoever had it before is
+    fenced. From a savepoint, or a checkpoint elsewhere, a new job begins, and what it started from stays untouched.
+
+    :ivar start: what the job starts from; None for the beginning
+    :ivar completed: checkpoints of its own that are already there, oldest first
+    """
+
+    def __init__(self, settings: CheckpointSettings, job_name: str) -> None:
+        self._settings = settings
+        self.storage = _storage(settings)
+        self.lease: Lease | None = None
+        self.start: Snapshot | None = None
+        self.completed: list[Stored] = []
+        self._temporary: str | None = None
+        found = self._find(job_name)
+        pointer, snapshot = found if found is not None else (None, None)
+        own = snapshot is not None and self._is_own(snapshot)
+        self.job_id = snapshot.job_id if own and snapshot is not None else uuid.uuid4().hex
+        if isinstance(self.storage, FileSystemCheckpointStorage):
+            self.lease = Lease.acquire(self.storage.job_folder(self.job_id))
+            self.storage.hold(self.lease)
+        if own:
+            # Listed again: the former driver may have completed one more before it was fenced.
+            listed = [entry for entry in self.storage.completed(self.job_id) if entry.snapshot is not None]
+            if settings.restore_path == LATEST:
+                pointer, snapshot = self._newest_good(self.storage.completed(self.job_id))
+            self.completed = [Stored(e.pointer, e.snapshot, 0) for e in reversed(listed) if e.snapshot is not None]
+        if snapshot is not None and settings.restore_path != LATEST:
+            self._check(pointer or "", snapshot)
+        self.start = snapshot
+        self.pointer = pointer
+
+    def __repr__(self) -> str:
+        return f"<Home of job {self.job_id} in {self.storage!r}>"
+
+    @property
+    def next_id(self) -> int:
+        """The number of the next checkpoint: above all that were ever used in the folder."""
+        used = self.start.checkpoint_id if self.start is not None else 0
+        if isinstance(self.storage, FileSystemCheckpointStorage):
+            used = max(used, self.storage.highest_number(self.job_id))
+        return used + 1
+
+    def recovery_points(self) -> list[CompletedCheckpoint]:
+        return [CompletedCheckpoint(s.snapshot.checkpoint_id, s.snapshot.step) for s in self.completed]
+
+    # -- what to start from
+
+    def _find(self, job_name: str) -> tuple[str, Snapshot] | None:
+        pointer = self._settings.restore_path
+        if not pointer:
+            return None
+        if pointer != LATEST:
+            return pointer, read_snapshot(pointer)
+        if not isinstance(self.storage, FileSystemCheckpointStorage):
+            raise ConfigurationError(
+                "'latest' looks for checkpoints in execution.checkpointing.dir, which is not set: set it, or name the "
+                "path of a checkpoint"
+            )
+        found = self.storage.find(job_name)
+        if not found:
+            raise SnapshotError(self.nothing_found(job_name))
+        return self._newest_good(found)
+
+    def nothing_found(self, job_name: str) -> str:
+        return f"there is no completed checkpoint of a job named '{job_name}' in {self._settings.directory}"
+
+    def _newest_good(self, listed: list[Listed]) -> tuple[str, Snapshot]:
+        for entry in listed:
+            if entry.snapshot is None:
+                _LOG.warning("%s can't be used, the one before it is tried: %s", entry.pointer, entry.problem)
+                continue
+            problems = self.storage.verify(entry.snapshot)
+            if not problems:
+                return entry.pointer, entry.snapshot
+            _LOG.warning("%s can't be used, the one before it is tried: %s", entry.pointer, problems[0])
+        raise SnapshotError(f"none of the {len(listed)} checkpoints in {self._settings.directory} can be read")
+
+    def _check(self, pointer: str, snapshot: Snapshot) -> None:
+        problems = self.storage.verify(snapshot)
+        if problems:
+            more = f", and {len(problems) - 1} more problems" if len(problems) > 1 else ""
+            raise SnapshotError(f"{pointer} can't be restored: {problems[0]}{more}")
+
+    def _is_own(self, snapshot: Snapshot) -> bool:
+        """Whether the snapshot is a checkpoint in the folder that its job would use now."""
+        if snapshot.kind is not SnapshotKind.CHECKPOINT or not isinstance(self.storage, FileSystemCheckpointStorage):
+            return False
+        listed = self.storage.completed(snapshot.job_id)
+        return any(e.checkpoint_id == snapshot.checkpoint_id and e.snapshot == snapshot for e in listed)
+
+    # -- runs of state
+
+    def state_folder(self, attempt: int, one_machine: bool) -> str:
+        """Where the runs of an attempt go: a folder that all executors reach."""
+        if isinstance(self.storage, FileSystemCheckpointStorage):
+            assert self.lease is not None
+            return self.storage.prepare(self.job_id, self.lease.epoch)
+        if not one_machine:
+            raise ConfigurationError(
+                "the job runs on a cluster and has no folder for its state that all executors reach: "
+                "set execution.checkpointing.dir to one (hdfs://, s3:// or a shared mount)"
+            )
+        if self._temporary is None:
+            self._temporary = tempfile.mkdtemp(prefix="beadline-state-")
+        folder = join(self._temporary, str(attempt))
+        Path(folder).mkdir(exist_ok=True)
+        return folder
+
+    def owned_folder(self) -> str:
+        """Files below it may be deleted when nobody needs them."""
+        if isinstance(self.storage, FileSystemCheckpointStorage):
+            return self.storage.shared_folder(self.job_id)
+        return self._temporary or ""
+
+    def drop_orphans(self, needed: set[str]) -> None:
+        """Remove what attempts that came to nothing have left. No step may be under way."""
+        if isinstance(self.storage, FileSystemCheckpointStorage):
+            self.storage.delete(self.storage.orphans(self.job_id, needed))
+
+    def close(self, resumable: bool) -> None:
+        """The job has ended. If nobody can resume it, nothing of it stays."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+        if isinstance(self.storage, FileSystemCheckpointStorage) and not resumable:
+            self.storage.remove_job(self.job_id)
+
+
+def _storage(settings: CheckpointSettings) -> CheckpointStorage:
+    if settings.storage is Storage.FILESYSTEM:
+        assert settings.directory is not None
+        return FileSystemCheckpointStorage(
+            settings.directory, settings.inline_threshold, settings.create_subdirectory
+        )
+    return MemoryCheckpointStorage(settings.max_state_size)
+
+
+def checkpoint_name(pointer: str) -> str:
+    """``chk-17`` of a path."""
+    return base_name(pointer)

@@ -1,0 +1,23 @@
+"""How a job runs, as plain values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from beadline.checkpoint.restart import NoRestart, RestartStrategy
+from beadline.checkpoint.settings import CheckpointSettings
+from beadline.master.pacing import Limits
+
+
+@dataclass
+class JobSettings:
+    """How a job runs."""
+
+    batch: bool = False
+    limits: Limits = field(default_factory=Limits)
+    checkpoints: CheckpointSettings = field(default_factory=CheckpointSettings)
+    restart: RestartStrategy = field(default_factory=NoRestart)
+    python_files: list[str] = field(default_factory=list)
+    clock: Callable[[], int] = lambda: int(time.time() * 1000)

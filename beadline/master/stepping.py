@@ -1,0 +1,92 @@
+"""Running one step until it can be sealed. Spark may give up on a step, or its acknowledgements may disagree: then the
+same step is run again from the sealed version, which is no restart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from beadline.errors import BeadlineError, JobExecutionError, StepError
+from beadline.graph.plan import Plan
+from beadline.master import seal
+from beadline.master.handles import StateBook
+from beadline.master.spark import Cluster, StepSubmitter
+from beadline.runtime.messages import StepHeader, TaskAck
+from beadline.state.files import RunFiles
+
+_TRIES = 6
+
+live_runs: dict[str, None] = {}
+
+
+class Stepper:
+    """Runs steps of one job in whatever thread calls it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        cluster: Cluster,
+        submitter: StepSubmitter,
+        files: RunFiles,
+        inline_limit: int,
+        codec: str | None,
+        cancelled: Callable[[], bool],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._cluster = cluster
+        self._submitter = submitter
+        self.files = files
+        self._inline_limit = inline_limit
+        self._codec = codec
+        self._cancelled = cancelled
+        self._warn = warn
+
+    def header(self, run: str, step: int, now: int, final: bool, **more: Any) -> StepHeader:
+        live, root = tuple(live_runs), self.files.root
+        return StepHeader(run, step, now, final, live, root, self._inline_limit, codec=self._codec, **more)
+
+    def run(
+        self, header: StepHeader, inputs: list[tuple[int, int, bytes]], book: StateBook
+    ) -> tuple[list[TaskAck], int]:
+        """The acknowledgements of a step that may be sealed, and how many tries it took."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                acks = self._submitter.run(header, inputs)
+                seal.check(self._plan, acks, book.handles, book.states)
+                return acks, attempt
+            except JobExecutionError:
+                raise
+            except Exception as error:
+                if self._cancelled() or attempt == _TRIES or not _worth_another_try(error):
+                    raise _gave_up(header.step, error, attempt) from error
+                self._warn(f"step {header.step} is run again (try {attempt} of {_TRIES}): {first_line(error)}")
+                self.quiet()
+        raise AssertionError("unreachable")
+
+    def quiet(self) -> None:
+        """No task of the job may be active before its work is done again."""
+        self._cluster.cancel(self._submitter.group)
+        self._cluster.wait_until_quiet(self._submitter.group)
+
+
+def _gave_up(step: int, error: Exception, attempt: int) -> BaseException:
+    if isinstance(error, BeadlineError) and not isinstance(error, StepError):
+        return error
+    return JobExecutionError(f"step {step} failed {attempt} times; the last time: {first_line(error)}")
+
+
+def _worth_another_try(error: Exception) -> bool:
+    """What Spark or a check gave up on; errors of the program or the set-up itself come the same way every time."""
+    if "beadline.errors.EnvironmentSetupError" in str(error):
+        return False
+    return isinstance(error, StepError) or not isinstance(error, BeadlineError)
+
+
+def first_line(error: BaseException) -> str:
+    """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker or the JVM,
+    if there is one."""
+    lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b.*:", line)]
+    return (raised[-1] if raised else lines[0] if lines else type(error).__name__)[:500]
