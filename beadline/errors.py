@@ -64,6 +64,7 @@ class JobExecutionError(BeadlineError):
     :ivar operator: name of the operator that failed, if one did
     :ivar record: ``repr`` of the record it was working on, if any
     :ivar user_traceback: the traceback inside the worker
+    :ivar culprit: the operator's number and a digest of the record, if it is the record's fault
     """
 
     def __init__(
@@ -73,11 +74,13 @@ class JobExecutionError(BeadlineError):
         operator: str | None = None,
         record: str | None = None,
         user_traceback: str | None = None,
+        culprit: tuple[int, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.operator = operator
         self.record = record
         self.user_traceback = user_traceback
+        self.culprit = culprit
 
 
 class StepError(BeadlineError):

@@ -68,7 +68,12 @@ class Decision:
 
 
 class RestartStrategy(ABC):
-    """Decides on restarts. Times are in milliseconds and never go back."""
+    """Decides on restarts. Times are in milliseconds and never go back.
+
+    :ivar restarts: whether it may ever restart a job
+    """
+
+    restarts = True
 
     @abstractmethod
     def failed(self, now: int) -> Decision:
@@ -84,6 +89,8 @@ class RestartStrategy(ABC):
 
 class NoRestart(RestartStrategy):
     """The first failure ends the job."""
+
+    restarts = False
 
     def failed(self, now: int) -> Decision:
         return Decision(False, 0, f"the restart strategy is 'none'; set {TYPE} or turn checkpoints on to restart")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -82,6 +83,7 @@ def run(
         raise typer.Exit(2)
 
     set_overrides(overrides)
+    _show_log()
     try:
         if pyflink:
             pyflink_alias.install()
@@ -105,6 +107,16 @@ def demo(
     from beadline.cli.demo import run_demo
 
     raise typer.Exit(run_demo(shifts, kill))
+
+
+def _show_log() -> None:
+    """What Beadline has to say of a job goes to standard error, unless the script sets up logging itself."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("beadline")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
 
 
 def _parse_definitions(definitions: list[str]) -> dict[str, str]:

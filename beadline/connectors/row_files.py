@@ -197,7 +197,7 @@ class _RowCommitter(Committer):
         for opened_at, changed_at, pieces in snapshot["parts"]:
             part = _OpenPart(opened_at, changed_at, [Piece(*piece) for piece in pieces])
             self._open[part.pieces[0].bucket, part.pieces[0].subtask] = part
-        self._counters = {subtask: counter for subtask, counter in snapshot["counters"]}
+        self._counters = dict(snapshot["counters"])
         self._final = False
         for path in self._later_parts():
             _LOG.warning(

@@ -11,7 +11,7 @@ import pickle
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import Empty
 from typing import Any
 
@@ -24,6 +24,7 @@ from beadline.master.checkpoints import Checkpoints
 from beadline.master.events import Event, NotWritten, Published, Request, StepEnded, Suspend, Wake, Written
 from beadline.master.merging import Merger
 from beadline.master.pacing import Pacing
+from beadline.master.poison import PoisonWatch
 from beadline.master.results import Results
 from beadline.master.settings import JobSettings
 from beadline.master.sinks import Sinks
@@ -65,6 +66,7 @@ class Outside:
     results: Results
     stepper: Stepper
     merger: Merger
+    poison: PoisonWatch
     inbox: Any
     cancelled: Callable[[], bool]
     delete: Callable[[set[str]], None]
@@ -91,6 +93,7 @@ class Attempt:
         self._last_step = 0.0
         self._final_sealed = False
         self._draining = False
+        self._after_last_step: Request | None = None
         self._suspending: Future[str] | None = None
         self.ended_by = ""
         self.skipped: dict[int, dict[str, Any]] = {}
@@ -153,12 +156,19 @@ class Attempt:
             case Published():
                 self._checkpoints.published(event)
             case Request():
-                self._draining = self._draining or event.drain
-                self._checkpoints.request(event)
+                self._request(event)
             case Suspend():
                 self._suspend()
             case Wake():
                 pass
+
+    def _request(self, request: Request) -> None:
+        if not request.drain:
+            self._checkpoints.request(request)
+            return
+        # Event time runs to its end in a last step, which the savepoint then holds.
+        self._draining = True
+        self._after_last_step = request
 
     def _suspend(self) -> None:
         if self._suspending is None:
@@ -204,9 +214,7 @@ class Attempt:
                 reader.caught_up = reader.source.plan(ends[node], 1, 1)[0] == ends[node]
         return ends, splits
 
-    def _start(
-        self, ends: dict[int, dict[str, Any]], splits: dict[int, list[Any]], now: int, final: bool
-    ) -> None:
+    def _start(self, ends: dict[int, dict[str, Any]], splits: dict[int, list[Any]], now: int, final: bool) -> None:
         step = self.truth.step + 1
         checkpoints = self._checkpoints
         header = self._out.stepper.header(
@@ -218,6 +226,7 @@ class Attempt:
             base=self.truth.step or None,
             completed=tuple(checkpoints.completed_steps),
             aborted=tuple(checkpoints.aborted_steps),
+            poison=self._out.poison.poison,
         )
         checkpoints.completed_steps.clear()
         checkpoints.aborted_steps.clear()
@@ -270,6 +279,8 @@ class Attempt:
         self._out.results.report(acks, subtasks, header, seconds, tries, records, self.truth)
         self._final_sealed = header.final
         self._checkpoints.step_sealed(header.step, header.final)
+        if header.final and self._after_last_step is not None:
+            self._checkpoints.request(self._after_last_step)
         self._merge()
 
     def _merge(self) -> None:

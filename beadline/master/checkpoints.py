@@ -142,8 +142,10 @@ class Checkpoints:
         if isinstance(event.error, Fenced):
             raise event.error
         _LOG.warning("checkpoint %d failed: %s", event.id, event.error)
-        reason = FailureReason.IO_EXCEPTION if isinstance(event.error, SnapshotError | OSError) else (
-            FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        reason = (
+            FailureReason.IO_EXCEPTION
+            if isinstance(event.error, SnapshotError | OSError)
+            else (FailureReason.CHECKPOINT_ASYNC_EXCEPTION)
         )
         self._do(self.coordinator.failed(event.id, reason, self._clock(), str(event.error)))
 

@@ -162,9 +162,7 @@ class Home:
 def _storage(settings: CheckpointSettings) -> CheckpointStorage:
     if settings.storage is Storage.FILESYSTEM:
         assert settings.directory is not None
-        return FileSystemCheckpointStorage(
-            settings.directory, settings.inline_threshold, settings.create_subdirectory
-        )
+        return FileSystemCheckpointStorage(settings.directory, settings.inline_threshold, settings.create_subdirectory)
     return MemoryCheckpointStorage(settings.max_state_size)
 
 

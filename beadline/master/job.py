@@ -31,8 +31,10 @@ from beadline.master import shipping, stepping
 from beadline.master.attempt import Attempt, Outside, Reader
 from beadline.master.checkpoints import Checkpoints
 from beadline.master.events import Event, Request, Suspend, Wake
+from beadline.master.guarantee import guarantee_of
 from beadline.master.home import Home
 from beadline.master.merging import Merger
+from beadline.master.poison import PoisonWatch
 from beadline.master.progress import Listener
 from beadline.master.results import Results
 from beadline.master.settings import JobSettings
@@ -92,6 +94,8 @@ class JobMaster:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"beadline-{plan.job_name}", daemon=True)
         self._attempt: Attempt | None = None
+        self.guarantee = guarantee_of(plan, settings)
+        self._poison = PoisonWatch(settings.poison)
 
     def __repr__(self) -> str:
         return f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: {self._attempt!r}>"
@@ -170,6 +174,7 @@ class JobMaster:
     def _execute(self) -> str:
         for warning in [*self._cluster.warnings(), *self._settings.checkpoints.warnings]:
             self._results.warn(warning)
+        _LOG.info("job '%s' %s: %s", self.plan.job_name, self.job_id, self.guarantee)
         shipping.ship_modules(self._cluster, self._settings.python_files)
         self._sinks = Sinks(self.plan, self._cluster, self._group, self.job_id, self._exactly_once)
         sources = self._prepare_sources()
@@ -275,6 +280,7 @@ class JobMaster:
                     stepper = self._make_stepper(submitter, number)
                     truth = self._go_back(stepper, initial, sinks_at_start)
                 self.status = JobStatus.RUNNING
+                self._settings.restart.running(self._settings.clock())
 
     def _run_attempt(
         self, number: int, truth: Truth, sources: dict[int, StepSource], stepper: Stepper, submitter: StepSubmitter
@@ -290,6 +296,7 @@ class JobMaster:
             self._results,
             stepper,
             merger,
+            self._poison,
             self._inbox,
             self._cancelled.is_set,
             self.home.storage.delete,
@@ -329,6 +336,7 @@ class JobMaster:
     def _decide(self, number: int, error: Exception) -> None:
         """Ask the restart strategy; raises the error again if the job is not to be restarted."""
         self._checkpoints.job_failed()
+        self._poison.failed(error)
         now = self._settings.clock()
         decision = self._settings.restart.failed(now)
         latest = self._checkpoints.coordinator.completed
@@ -350,9 +358,7 @@ class JobMaster:
         )
         self._cancelled.wait(decision.delay_ms / 1000)
 
-    def _go_back(
-        self, stepper: Stepper, initial: dict[int, dict[str, Any]], sinks_at_start: dict[str, Any]
-    ) -> Truth:
+    def _go_back(self, stepper: Stepper, initial: dict[int, dict[str, Any]], sinks_at_start: dict[str, Any]) -> Truth:
         """The truth of the newest checkpoint that can be read; the beginning if there is none."""
         self._checkpoints.quiet()
         for id, pointer in sorted(self._checkpoints.pointers.items(), reverse=True):

@@ -15,7 +15,8 @@ class Limits:
     :ivar target_seconds: what a step with a backlog should take
     """
 
-    first_rows: int = 50_000
+    first_rows: int = 10_000
+    least_rows: int = 100
     max_rows: int = 4_000_000
     max_touched: int = 2_000_000
     max_bytes: int = 512 << 20
@@ -57,5 +58,5 @@ class Pacing:
             if used > 0:
                 wanted = min(wanted, rows * allowed / used)
         wanted = max(rows / limits.max_growth, min(wanted, rows * limits.max_growth))
-        least = min(limits.first_rows, limits.max_rows)
+        least = min(limits.least_rows, limits.first_rows, limits.max_rows)
         self.rows = int(max(least, min(limits.max_rows, wanted)))

@@ -74,6 +74,7 @@ def job_error(failure: Failure) -> JobExecutionError:
         operator=failure.operator,
         record=failure.record,
         user_traceback=failure.traceback,
+        culprit=failure.culprit,
     )
     error.add_note(f"\nIn the worker:\n{failure.traceback.rstrip()}")
     return error

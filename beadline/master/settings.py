@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from beadline.checkpoint.restart import NoRestart, RestartStrategy
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.master.pacing import Limits
+from beadline.master.poison import PoisonSettings
 
 
 @dataclass
@@ -19,5 +20,6 @@ class JobSettings:
     limits: Limits = field(default_factory=Limits)
     checkpoints: CheckpointSettings = field(default_factory=CheckpointSettings)
     restart: RestartStrategy = field(default_factory=NoRestart)
+    poison: PoisonSettings = field(default_factory=PoisonSettings)
     python_files: list[str] = field(default_factory=list)
     clock: Callable[[], int] = lambda: int(time.time() * 1000)

@@ -21,7 +21,10 @@ class UserCodeError(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """What the driver learns of a failed task."""
+    """What the driver learns of a failed task.
+
+    :ivar culprit: the operator's number and a digest of the record, if it is the record's fault
+    """
 
     operator: str
     subtask: int
@@ -29,6 +32,7 @@ class Failure:
     error_type: str
     message: str
     traceback: str
+    culprit: tuple[int, str] | None = None
 
     @staticmethod
     def of(error: BaseException, operator: str, subtask: int) -> Failure:
