@@ -3,6 +3,7 @@
     python bench/run.py                       # all of Beadline's
     python bench/run.py keyed_count --pyflink .venv-pyflink/bin/python --records 4000000
     python bench/run.py small_steps state_cost
+    python bench/run.py windows --pyflink .venv-pyflink/bin/python --pyflink-records 100000
 
 PyFlink runs only if its interpreter is named; ``make parity-expected`` makes one.
 """
@@ -58,14 +59,41 @@ def keyed_count(arguments: argparse.Namespace) -> None:
             print(f"  PyFlink, thread mode, heap   {theirs_rate:>10,} records/s   {times}")
 
 
+def windows(arguments: argparse.Namespace) -> None:
+    """Sums per key in event-time windows, text lines parsed in Python, parallelism 2."""
+    records, keys, per_second = min(arguments.records, 1_000_000), min(arguments.keys, 10_000), 50_000
+    # PyFlink gets fewer events of fewer keys, over the same 20 seconds: as much work for an event, on a smaller state.
+    share = min(1.0, arguments.pyflink_records / records)
+    part_of = round(records * share), max(1, round(keys * share)), max(1, round(per_second * share))
+    with tempfile.TemporaryDirectory() as folder:
+        full, small, part = Path(folder) / "full.csv", Path(folder) / "small.csv", Path(folder) / "part.csv"
+        data.write(full, records, keys, per_second=per_second)
+        data.write(part, part_of[0], part_of[1], per_second=part_of[2])
+        data.write(small, max(1, part_of[0] // 10), part_of[1], per_second=part_of[2])
+        program = str(HERE / "windows.py")
+        run = [sys.executable, "-m", "beadline.cli.main", "run", "--pyflink", program]
+        for kind, size in (("tumbling", "1 s"), ("sliding", "10 s every 1 s")):
+            rate = last_json([*run, kind, str(full), "--warm-up", str(small)])["records_per_second"]
+            print(f"{kind} windows of {size}, {records:,} records, {keys:,} keys, parallelism 2")
+            print(f"  Beadline                     {rate:>10,} records/s", flush=True)
+            if arguments.pyflink:
+                path = f"{Path(arguments.pyflink).parent}{os.pathsep}{os.environ['PATH']}"
+                command = [arguments.pyflink, program, kind, str(part), "--warm-up", str(small)]
+                theirs_rate = last_json(command, PATH=path)["records_per_second"]
+                times = f"Beadline is {rate / theirs_rate:.1f} times as fast ({part_of[0]:,} records)"
+                print(f"  PyFlink, thread mode, heap   {theirs_rate:>10,} records/s   {times}", flush=True)
+
+
 def script(name: str) -> Any:
     return lambda arguments: print(last_json([sys.executable, str(HERE / f"{name}.py")]))
 
 
 BENCHMARKS = {
     "keyed_count": keyed_count,
+    "windows": windows,
     "small_steps": script("small_steps"),
     "state_cost": script("state_cost"),
+    "checkpoints": script("checkpoints"),
     "growth": script("growth"),
 }
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind
 from beadline.checkpoint.reasons import FailureReason
@@ -61,6 +62,25 @@ class CheckpointStats:
         if self.kind.is_savepoint:
             return self.kind.value
         return "unaligned checkpoint" if self.in_flight is not None else "aligned checkpoint"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for people and programs."""
+        return {
+            "id": self.id,
+            "type": self.type,
+            "status": self.status.name,
+            "step": self.step,
+            "triggered_at": self.triggered_at,
+            "taken_at": self.taken_at,
+            "ended_at": self.ended_at,
+            "alignment_ms": self.alignment_ms,
+            "duration_ms": self.duration_ms,
+            "size": self.size,
+            "full_size": self.full_size,
+            "path": self.path,
+            "failure": self.failure,
+            "discarded": self.discarded,
+        }
 
     @property
     def failure(self) -> str | None:

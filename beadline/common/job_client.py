@@ -30,6 +30,10 @@ class JobControl(Protocol):
 
     def trigger_checkpoint(self) -> Future[str]: ...
 
+    def get_checkpoint_statistics(self) -> list[dict[str, Any]]: ...
+
+    def get_exceptions(self) -> list[dict[str, Any]]: ...
+
     def get_accumulators(self) -> Future[dict[str, Any]]: ...
 
     def get_job_execution_result(self) -> Future[JobExecutionResult]: ...
@@ -70,6 +74,14 @@ class JobClient:
     def trigger_checkpoint(self) -> CompletableFuture:
         """Take a checkpoint now, and give its path."""
         return CompletableFuture(self._control.trigger_checkpoint())
+
+    def get_checkpoint_statistics(self) -> list[dict[str, Any]]:
+        """The newest checkpoints of the job, newest first: id, status, duration_ms, size, path and so on."""
+        return self._control.get_checkpoint_statistics()
+
+    def get_exceptions(self) -> list[dict[str, Any]]:
+        """The failures that the job was restarted after, and the one that ended it, oldest first."""
+        return self._control.get_exceptions()
 
     def get_accumulators(self) -> CompletableFuture:
         """The accumulators by name, also while the job runs."""

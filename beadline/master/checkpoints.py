@@ -44,7 +44,8 @@ class Checkpoints:
     :param post: puts an event into the master's inbox
     :ivar take: gives the snapshot of the last sealed step
     :ivar commit_sources: tells the sources up to where a completed checkpoint goes
-    :ivar drop_garbage: deletes files that neither checkpoints nor the running job need
+    :ivar drop_garbage: deletes files that neither checkpoints nor the running job need; gets those that a checkpoint
+        just let go of
     :ivar completed_steps: steps of checkpoints that completed since functions were last told
     """
 
@@ -66,14 +67,18 @@ class Checkpoints:
         self._clock = clock
         self._post = post
         self.take: Callable[[Take], Snapshot]
-        self.drop_garbage: Callable[[], None] = lambda: None
+        self.drop_garbage: Callable[[frozenset[str]], None] = lambda freed: None
         self.commit_sources: Callable[[Snapshot], None] = lambda snapshot: None
         self._writers = ThreadPoolExecutor(coordinator.settings.max_concurrent + 1, "beadline-checkpoint")
         self._publisher = ThreadPoolExecutor(1, "beadline-publish")
         self._requests: dict[int, Request] = {}
         self._stored: dict[int, Stored] = {}
         self._taken: dict[int, Snapshot] = {}
+        # What threads are writing, even if it was given up: it may appear, and must then be whole.
+        self._writing: dict[int, Snapshot] = {}
+        self._written: dict[int, Stored] = {}
         self._publishing: set[int] = set()
+        sinks.retained = self._sink_data
         self.completed_steps: list[int] = []
         self.aborted_steps: list[int] = []
         self.stopped_with: str | None = None
@@ -133,6 +138,8 @@ class Checkpoints:
     # -- what the threads report
 
     def written(self, event: Written) -> None:
+        self._writing.pop(event.id, None)
+        self._written.pop(event.id, None)
         self._stored[event.id] = event.stored
         self.registry.register(event.id, event.stored.snapshot.files())
         size, full = event.stored.written, event.stored.snapshot.size
@@ -141,6 +148,9 @@ class Checkpoints:
     def not_written(self, event: NotWritten) -> None:
         if isinstance(event.error, Fenced):
             raise event.error
+        self._writing.pop(event.id, None)
+        if event.id not in self._taken:
+            self.registry.release(event.id)
         _LOG.warning("checkpoint %d failed: %s", event.id, event.error)
         reason = (
             FailureReason.IO_EXCEPTION
@@ -157,6 +167,7 @@ class Checkpoints:
             raise JobExecutionError(
                 f"the output of checkpoint {event.id} could not be published: {event.error}"
             ) from event.error
+        self._sinks.published(event.id)
 
     # -- actions
 
@@ -185,7 +196,7 @@ class Checkpoints:
 
     def _take(self, take: Take) -> None:
         snapshot = self.take(take)
-        self._taken[take.id] = snapshot
+        self._taken[take.id] = self._writing[take.id] = snapshot
         self.registry.register(take.id, snapshot.files())
         sinks = {operator.uid: operator.committables for operator in snapshot.operators if operator.committables}
         request = self._requests.get(take.id)
@@ -194,15 +205,17 @@ class Checkpoints:
     def _write(self, take: Take, snapshot: Snapshot, sinks: dict[str, Any], directory: str | None) -> None:
         """In a thread of its own: make everything durable, then the metadata."""
         try:
-            self._sinks.make_durable(sinks)
             if take.kind.is_savepoint:
+                snapshot = self._sinks.portable(snapshot)
                 storage = self.storage
                 if not isinstance(storage, FileSystemCheckpointStorage):
                     assert directory is not None
                     storage = FileSystemCheckpointStorage(directory)
                 stored = storage.write_savepoint(snapshot, directory)
             else:
+                self._sinks.make_durable(sinks)
                 stored = self.storage.write(snapshot, self.lease)
+                self._written[take.id] = stored
             self._post(Written(take.id, stored))
         except Exception as error:
             self._post(NotWritten(take.id, error))
@@ -218,6 +231,8 @@ class Checkpoints:
             # It holds copies of all it needs, and belongs to the user.
             self.registry.release(action.id)
             self._stored.pop(action.id)
+        if not action.kind.commits:
+            self._taken.pop(action.id, None)
 
     def _notify(self, id: int) -> None:
         snapshot = self._taken.pop(id)
@@ -247,7 +262,7 @@ class Checkpoints:
             _fail(request.answer, f"the {request.kind.value} failed: {action.reason.value} {action.message}".strip())
         if action.reason.counts:
             _LOG.warning("checkpoint %d was given up: %s %s", action.id, action.reason.value, action.message)
-        if action.id not in self._stored:
+        if action.id not in self._stored and action.id not in self._writing:
             self.registry.release(action.id)
 
     def _discard(self, id: int) -> None:
@@ -256,8 +271,19 @@ class Checkpoints:
         if stored is not None:
             with contextlib.suppress(SnapshotError):
                 self.storage.discard(stored.pointer)
-        self.registry.release(id)
-        self.drop_garbage()
+        self.drop_garbage(self.registry.release(id))
+        self._sinks.tidy()
+
+    def leave_behind(self, id: int) -> None:
+        """The job goes back to a checkpoint and takes back the output of newer ones: nobody may go on from them."""
+        for newer in [number for number in self._stored if number > id]:
+            self._discard(newer)
+
+    def _sink_data(self) -> list[dict[str, Any]]:
+        """What the checkpoints that the job may go back to hold of the sinks."""
+        snapshots = [stored.snapshot for stored in self._stored.values()]
+        snapshots += [*self._taken.values(), *self._writing.values()]
+        return [{o.uid: o.committables for o in s.operators if o.committables is not None} for s in snapshots]
 
     def needed(self) -> frozenset[str]:
         """The files that checkpoints need."""
@@ -275,7 +301,18 @@ class Checkpoints:
         self._writers.shutdown(wait=True)
         self._publisher.shutdown(wait=True)
         self._do(self.coordinator.stop(self._clock(), status))
-        return bool(self.coordinator.completed) and self.storage.survives_driver
+        if self.coordinator.settings.retention.keeps(status):
+            return bool(self.coordinator.completed or self._written) and self.storage.survives_driver
+        for stored in self._written.values():  # appeared after the last look into the inbox
+            with contextlib.suppress(SnapshotError):
+                self.storage.discard(stored.pointer)
+        return False
+
+    def abandon(self) -> None:
+        """Another driver has the job: answer those who wait, and touch nothing."""
+        self._do(self.coordinator.job_failed(self._clock()))
+        self._writers.shutdown(wait=False)
+        self._publisher.shutdown(wait=False)
 
 
 def _fail(answer: Future[str], text: str) -> None:

@@ -50,6 +50,17 @@ class MasterControl:
         """The user's metrics, added up over sealed steps."""
         return self._master.metrics.as_dict()
 
+    def get_checkpoint_statistics(self) -> list[dict[str, Any]]:
+        """The newest checkpoints, newest first."""
+        return [stats.as_dict() for stats in self._master.checkpoint_statistics]
+
+    def get_exceptions(self) -> list[dict[str, Any]]:
+        """The attempts that failed, oldest first."""
+        return [
+            {"attempt": f.attempt, "timestamp": f.at, "error": str(f.error), "restarted_from": f.restarted_from}
+            for f in self._master.history
+        ]
+
     def get_job_execution_result(self) -> Future[JobExecutionResult]:
         future: Future[JobExecutionResult] = Future()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from dataclasses import replace
 
 import xxhash
 
@@ -99,7 +100,7 @@ class StateBook:
             for run in handle.runs:
                 if run.inline is not None:
                     checksum = checksum_of(run.inline)
-                    run = RunRef(run.version, run.entries, run.size, path=path, offset=offset, checksum=checksum)
+                    run = replace(run, inline=None, path=path, offset=offset, checksum=checksum)
                     offset += run.size
                 runs.append(run)
             self.handles[key] = Handle(handle.root, tuple(runs))

@@ -22,6 +22,7 @@ from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.statistics import CheckpointStats
 from beadline.common.job_status import JobStatus
 from beadline.connectors.source import StepSource
 from beadline.errors import ConfigurationError
@@ -149,8 +150,9 @@ class JobMaster:
         return self._results.metrics
 
     @property
-    def checkpoint_statistics(self) -> Any:
-        return self._checkpoints.coordinator.statistics
+    def checkpoint_statistics(self) -> list[CheckpointStats]:
+        """The newest checkpoints, newest first."""
+        return list(self._checkpoints.coordinator.statistics) if hasattr(self, "_checkpoints") else []
 
     @property
     def _group(self) -> str:

@@ -22,6 +22,7 @@ class Merger:
         self._header = header
         self._thread: threading.Thread | None = None
         self._results: list[MergeResult] = []
+        self._closed = False
         self._group = submitter.group + "-merge"
 
     @property
@@ -43,10 +44,13 @@ class Merger:
             self._cluster.in_group(self._group, "merge runs of state")
             self._results = self._submitter.merge(self._header(), requests)
         except Exception as error:
+            if self._closed:
+                return
             # The handles still name the unmerged runs: nothing is lost but the work.
             _LOG.warning("merging runs of state failed and is tried again later: %s", str(error)[:300])
 
     def close(self) -> None:
+        self._closed = True
         if not self.idle:
             self._cluster.cancel(self._group)
             assert self._thread is not None

@@ -24,6 +24,10 @@ class Limits:
     max_growth: float = 4.0
 
 
+# A step should take so many times its overhead, even if a short checkpoint interval asks for shorter ones.
+_WORTH = 6
+
+
 class Pacing:
     """Follows the last steps: large enough to be worth their overhead, short enough for checkpoints and latency.
 
@@ -49,7 +53,7 @@ class Pacing:
         if rows <= 0 or rows < self.rows * 0.8:
             return
         self._recent.append((rows, seconds))
-        target = max(limits.target_seconds, 2 * overhead)
+        target = max(limits.target_seconds, _WORTH * overhead)
         per_row = statistics.median(max(s - overhead, 0.0) / r for r, s in self._recent)
         wanted = (target - overhead) / per_row if per_row > 0 else rows * limits.max_growth
         if seconds > 4 * target:

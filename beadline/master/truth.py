@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import xxhash
@@ -15,7 +16,7 @@ from beadline.runtime.messages import SubtaskAck, SubtaskInput
 from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator_handles import redistribute_handles
-from beadline.state.version import Handle, RunRef, root_version
+from beadline.state.version import Handle, next_version, root_version
 
 Place = tuple[int, int]
 
@@ -168,7 +169,7 @@ class Truth:
             if held.parallelism == node.parallelism:
                 handle = held.keyed[subtask]
             else:
-                handle = Handle(root_version(self._job_id, node.uid, groups), _runs_for(groups, held))
+                handle = _rescaled(Handle(root_version(self._job_id, node.uid, groups)), groups, held)
             if handle is not None:
                 self.book.handles[node.id, subtask] = handle
 
@@ -193,19 +194,30 @@ def _by_place(node: PlanNode, values: Iterable[Any]) -> dict[Place, Any]:
     return {(node.id, subtask): value for subtask, value in enumerate(values) if value is not None}
 
 
-def _runs_for(groups: range, held: OperatorSnapshot) -> tuple[RunRef, ...]:
-    """The runs that have something for some key groups; whoever reads them takes only these groups out of them."""
-    runs: list[RunRef] = []
-    for subtask, handle in enumerate(held.keyed):
-        theirs = key_group_range(subtask, held.parallelism, held.max_parallelism)
-        if handle is not None and groups.start < theirs.stop and theirs.start < groups.stop:
-            runs += handle.runs
-    return tuple(runs)
+def _rescaled(root: Handle, groups: range, held: OperatorSnapshot) -> Handle:
+    """The runs that have something for some key groups. Of each only what its subtask owned counts: subtasks that came
+    from one share older runs, in which the other's keys are as they once were."""
+    handle = root
+    for subtask, theirs in enumerate(held.keyed):
+        owned = key_group_range(subtask, held.parallelism, held.max_parallelism)
+        shared = range(max(groups.start, owned.start), min(groups.stop, owned.stop))
+        for run in theirs.runs if theirs is not None and shared else ():
+            part = run.restricted(shared)
+            version = next_version(handle.version, f"{run.version}|{part.groups}".encode())
+            handle = handle.plus(replace(part, version=version))
+    return handle
+
+
+def _has_state(operator: OperatorSnapshot) -> bool:
+    """Also of a source or sink: without its position records come again, without its committables they are lost."""
+    if any(operator.keyed) or any(operator.operator_state):
+        return True
+    return operator.position is not None or operator.committables is not None
 
 
 def _check_claimed(snapshot: Snapshot, plan: Plan, ignore_unclaimed: bool) -> None:
     known = {node.uid for node in plan.nodes.values()}
-    lost = [o for o in snapshot.operators if o.uid not in known and (any(o.keyed) or any(o.operator_state))]
+    lost = [o for o in snapshot.operators if o.uid not in known and _has_state(o)]
     if lost and not ignore_unclaimed:
         named = ", ".join(f"'{operator.name}' (uid {operator.uid})" for operator in lost)
         raise SnapshotError(
