@@ -84,6 +84,18 @@ def windows(arguments: argparse.Namespace) -> None:
                 print(f"  PyFlink, thread mode, heap   {theirs_rate:>10,} records/s   {times}", flush=True)
 
 
+def slow_operator(arguments: argparse.Namespace) -> None:
+    """How long checkpoints take behind a slow operator, aligned and unaligned."""
+    program = str(HERE / "slow_operator.py")
+    for flags in ([], ["--unaligned"]):
+        kind = "unaligned" if flags else "aligned"
+        ours = last_json([sys.executable, "-m", "beadline.cli.main", "run", "--pyflink", program, *flags])
+        print(f"{kind} checkpoints every 2 s behind a slow operator\n  Beadline   {ours}", flush=True)
+        if arguments.pyflink:
+            path = f"{Path(arguments.pyflink).parent}{os.pathsep}{os.environ['PATH']}"
+            print(f"  PyFlink    {last_json([arguments.pyflink, program, *flags], PATH=path)}", flush=True)
+
+
 def script(name: str) -> Any:
     return lambda arguments: print(last_json([sys.executable, str(HERE / f"{name}.py")]))
 
@@ -94,6 +106,7 @@ BENCHMARKS = {
     "small_steps": script("small_steps"),
     "state_cost": script("state_cost"),
     "checkpoints": script("checkpoints"),
+    "slow_operator": slow_operator,
     "growth": script("growth"),
 }
 
