@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from beadline.api.function import Function
-from beadline.api.state import BroadcastState, ReadOnlyBroadcastState
-from beadline.api.state_descriptors import MapStateDescriptor
+from beadline.api.state import BroadcastState, ReadOnlyBroadcastState, State
+from beadline.api.state_descriptors import MapStateDescriptor, StateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.api.timer_service import TimerService
 
-__all__ = ["BaseBroadcastProcessFunction", "BroadcastProcessFunction", "KeyedBroadcastProcessFunction"]
+__all__ = [
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
+    "KeyedBroadcastProcessFunction",
+    "KeyedStateFunction",
+]
 
 IN1 = TypeVar("IN1")
 IN2 = TypeVar("IN2")
@@ -71,11 +76,28 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
         """Yields what comes of a broadcast element; every subtask is given it."""
 
 
+class KeyedStateFunction(ABC, Generic[KEY]):
+    """What ``apply_to_keyed_state`` calls for every key; a plain callable of key and state will do as well."""
+
+    @abstractmethod
+    def process(self, key: KEY, state: Any) -> None:
+        """Read or change the state of one key."""
+
+
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """Processes a keyed stream beside a broadcast one; the keyed side has keyed state and timers."""
 
     class Context(BaseBroadcastProcessFunction.Context):
-        """Passed to :meth:`process_broadcast_element`. No key is current, so there is no keyed state."""
+        """Passed to :meth:`process_broadcast_element`. No key is current, so keyed state is reached through
+        :meth:`apply_to_keyed_state` only."""
+
+        @abstractmethod
+        def apply_to_keyed_state(
+            self,
+            state_descriptor: StateDescriptor,
+            function: KeyedStateFunction[Any] | Callable[[Any, State], None],
+        ) -> None:
+            """Calls ``function(key, state)`` for every key of this subtask that has an entry, in a fixed order."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
         """Passed to :meth:`process_element`."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from beadline.api.state_descriptors import MapStateDescriptor
+    from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor
 
 __all__ = [
     "AggregatingState",
@@ -224,5 +224,18 @@ class OperatorStateStore(ABC):
     """Hands out state that belongs to a subtask rather than to a key."""
 
     @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list of this subtask. After a change of parallelism the lists of all subtasks are dealt out evenly: an
+        element is the smallest part that moves."""
+
+    @abstractmethod
+    def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list of this subtask; a restored function is shown the lists of all subtasks, one behind the other.
+
+        That makes sense only if all subtasks are restored together, so functions with such a state are made anew,
+        all of them, before every step. Take :meth:`get_list_state` where a subtask needs no more than its own.
+        """
+
+    @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """The broadcast state of that name, to read and to write."""
+        """A map that must be equal in all subtasks, to read and to write."""

@@ -48,6 +48,7 @@ published the same number, hides that checkpoint, and the next resume uses the o
 from __future__ import annotations
 
 import contextlib
+import errno
 import getpass
 import json
 import os
@@ -64,7 +65,7 @@ from typing import Any
 from beadline.checkpoint import metadata
 from beadline.checkpoint.snapshot import SnapshotError
 from beadline.errors import BeadlineError
-from beadline.state.files import entries_of, join, local_path, make_folder, read_file, sync, write_file
+from beadline.state.files import entries_of, is_folder, join, local_path, make_folder, read_file, sync, write_file
 
 _LEASE = re.compile(r"lease-(\d{1,9})(-[0-9a-f]{8})?")
 _FENCE = re.compile(r"fence-(\d{1,9})")
@@ -143,8 +144,12 @@ class Lease:
         """Look whether this driver still holds the job.
 
         :raises Fenced: if not
+        :raises OSError: if nobody can tell now, because the whole folder is away
         """
-        self._look(_claims(self.folder))
+        claims = _claims(self.folder)
+        if not claims and not is_folder(self.folder):
+            raise FileNotFoundError(errno.ENOENT, "The folder of the job is away", self.folder)
+        self._look(claims)
 
     def check_after_publishing(self) -> None:
         """The last look of a publisher. If nobody can tell, the answer is no: the job stops, and whoever resumes it

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from beadline.common.time import Duration
+from beadline.common.watermark_generator import WatermarkGenerator, WatermarkOutput
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",
     "TimestampAssigner",
     "WatermarkAlignment",
+    "WatermarkGenerator",
+    "WatermarkOutput",
     "WatermarkStrategy",
 ]
 
-WatermarkKind: TypeAlias = Literal["none", "monotonous", "bounded"]
+WatermarkKind: TypeAlias = Literal["none", "monotonous", "bounded", "generator"]
 
 
 class WatermarkAlignment(NamedTuple):
@@ -44,11 +48,12 @@ class WatermarkStrategy:
 
         WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_timestamp_assigner(MyAssigner())
 
-    :ivar kind: ``"none"``, ``"monotonous"`` or ``"bounded"``
+    :ivar kind: ``"none"``, ``"monotonous"``, ``"bounded"`` or ``"generator"``
     :ivar out_of_orderness_ms: how late a record may be; 0 unless the kind is ``"bounded"``
     :ivar timestamp_assigner: None if the source's timestamps are kept
     :ivar idle_timeout_ms: after how long a silent source no longer holds the watermark back; None for never
     :ivar alignment: None if sources don't wait for each other
+    :ivar generator_supplier: makes the generator of each subtask if the kind is ``"generator"``, else None
     """
 
     def __init__(self, kind: WatermarkKind, out_of_orderness_ms: int = 0) -> None:
@@ -57,6 +62,7 @@ class WatermarkStrategy:
         self.timestamp_assigner: TimestampAssigner | None = None
         self.idle_timeout_ms: int | None = None
         self.alignment: WatermarkAlignment | None = None
+        self.generator_supplier: Callable[[], WatermarkGenerator] | None = None
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
         """Take timestamps from ``timestamp_assigner``. Changes this strategy, and returns it."""
@@ -107,6 +113,21 @@ class WatermarkStrategy:
         if millis < 0:
             raise ConfigurationError(f"max_out_of_orderness can't be negative, got {max_out_of_orderness!r}.")
         return WatermarkStrategy("bounded", millis)
+
+    @staticmethod
+    def for_generator(generator_supplier: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+        """For watermarks of your own making: ``generator_supplier()`` gives each subtask its generator.
+
+        A class of yours is such a supplier; PyFlink has this in Java only.
+        """
+        if isinstance(generator_supplier, WatermarkGenerator) or not callable(generator_supplier):
+            raise ConfigurationError(
+                f"for_generator takes something that makes a WatermarkGenerator when it is called, such as its class, "
+                f"not {generator_supplier!r}: each subtask needs one of its own."
+            )
+        strategy = WatermarkStrategy("generator")
+        strategy.generator_supplier = generator_supplier
+        return strategy
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:

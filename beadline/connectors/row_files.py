@@ -13,11 +13,12 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from beadline.connectors.sink import Committer, StagedSink, Stager
+from beadline.state.files import make_folder, sync
 
 _LOG = logging.getLogger("beadline")
 
@@ -153,6 +154,7 @@ class _RowCommitter(Committer):
         self._now = 0
         self._final = False
         self._durable: set[str] = set()
+        self._handed_out: set[str] = set()
 
     def sealed(self, pieces: list[Any], now: int, final: bool) -> None:
         self._now, self._final = now, final
@@ -181,6 +183,7 @@ class _RowCommitter(Committer):
         self._counters[subtask] = counter + 1
         name = f"{self._sink.stem}-{subtask}-{counter}{self._sink.suffix}"
         target = os.path.join(self._sink.base_path, bucket, name)
+        self._handed_out |= _paths(part.pieces)
         return {"target": target, "pieces": [_as_data(piece) for piece in part.pieces]}
 
     def publisher(self) -> Callable[[Any], None]:
@@ -196,64 +199,103 @@ class _RowCommitter(Committer):
         self._open.clear()
         for opened_at, changed_at, pieces in snapshot["parts"]:
             part = _OpenPart(opened_at, changed_at, [Piece(*piece) for piece in pieces])
+            part.spill(self._sink.staging)
             self._open[part.pieces[0].bucket, part.pieces[0].subtask] = part
         self._counters = dict(snapshot["counters"])
         self._final = False
         for path in self._later_parts():
-            _LOG.warning(
-                "%s was written after the checkpoint that is restored, and is removed: its rows come again", path
-            )
-            os.unlink(path)
+            if not os.path.basename(path).startswith("."):
+                _LOG.warning(
+                    "%s was written after the checkpoint that is restored, and is removed: its rows come again", path
+                )
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
 
     def _later_parts(self) -> list[str]:
-        """Parts of this job that were published after the snapshot was taken."""
-        pattern = re.compile(rf"{re.escape(self._sink.stem)}-(\d+)-(\d+){re.escape(self._sink.suffix)}")
+        """Parts of this job that were published after the snapshot was taken, and parts that broke off."""
+        name_of_part = rf"{re.escape(self._sink.stem)}-(\d+)-(\d+){re.escape(self._sink.suffix)}"
+        visible, hidden = re.compile(name_of_part), re.compile(rf"\.{name_of_part}\.inprogress\.[0-9a-f]{{8}}")
         found = []
         for folder, folders, names in os.walk(self._sink.base_path):
-            folders[:] = [f for f in folders if not f.startswith(".")]
+            folders[:] = [f for f in folders if not f.startswith(".staging-")]
             for name in names:
-                match = pattern.fullmatch(name)
-                if match and int(match[2]) >= self._counters.get(int(match[1]), 0):
+                match = visible.fullmatch(name)
+                later = match and int(match[2]) >= self._counters.get(int(match[1]), 0)
+                if later or hidden.fullmatch(name):
                     found.append(os.path.join(folder, name))
         return found
 
     def make_durable(self, snapshot: Any, committables: list[Any]) -> None:
-        pieces = [piece for part in snapshot["parts"] for piece in part[2]]
-        pieces += [piece for committable in committables for piece in committable["pieces"]]
-        paths = {path for *_, path in pieces if path is not None}
+        paths = _paths(_pieces_of(snapshot, committables))
         new = paths - self._durable
         for path in new:
-            # Published meanwhile by an earlier checkpoint: then the part itself is durable.
-            with contextlib.suppress(FileNotFoundError):
-                _sync(path)
-        if new:
-            _sync(self._sink.staging)
+            sync(path)
+        for folder in {os.path.dirname(path) for path in new}:
+            sync(folder)
         self._durable = paths
+
+    def portable(self, snapshot: Any, committables: list[Any]) -> tuple[Any, list[Any]]:
+        parts = [[opened, changed, [_with_data(p) for p in pieces]] for opened, changed, pieces in snapshot["parts"]]
+        whole = [{**c, "pieces": [_with_data(piece) for piece in c["pieces"]]} for c in committables]
+        return {**snapshot, "parts": parts}, whole
+
+    def tidy(self, needed: list[tuple[Any, list[Any]]], idle: bool) -> None:
+        folder = self._sink.staging
+        candidates = self._handed_out
+        if idle:
+            with contextlib.suppress(FileNotFoundError):
+                candidates = candidates | {os.path.join(folder, name) for name in os.listdir(folder)}
+        if not candidates:
+            return
+        kept = set().union(*(_paths(part.pieces) for part in self._open.values()))
+        for snapshot, committables in needed:
+            kept |= _paths(_pieces_of(snapshot, committables))
+        for path in candidates - kept:
+            # What another job staged, from whose savepoint or checkpoint this one started, is not ours to remove.
+            if os.path.dirname(path) == folder:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+        self._handed_out &= kept
 
     def close(self, discard: bool) -> None:
         if discard:
             shutil.rmtree(self._sink.staging, ignore_errors=True)
 
 
+def _pieces_of(snapshot: Any, committables: list[Any]) -> list[Piece]:
+    parts = [pieces for _, _, pieces in snapshot["parts"]] if snapshot is not None else []
+    parts += [committable["pieces"] for committable in committables]
+    return [Piece(*piece) for pieces in parts for piece in pieces]
+
+
+def _paths(pieces: Iterable[Piece]) -> set[str]:
+    return {piece.path for piece in pieces if piece.path is not None}
+
+
+def _with_data(piece: list[Any]) -> list[Any]:
+    """The piece with its rows, wherever they are."""
+    bucket, subtask, size, data, path = piece
+    if path is not None:
+        with open(path, "rb") as stream:
+            data = stream.read()
+    return [bucket, subtask, size, data, None]
+
+
 def publish(committable: dict[str, Any]) -> None:
-    """Write the pieces under a hidden name, make them durable, rename, drop the pieces. Done before: nothing to do."""
+    """Write the pieces under a hidden name, make them durable, rename. Done before: nothing to do."""
     target, pieces = committable["target"], [Piece(*piece) for piece in committable["pieces"]]
     folder, name = os.path.split(target)
-    hidden = os.path.join(folder, f".{name}.inprogress.{uuid.uuid4().hex[:8]}")
+    make_folder(folder)
     if not os.path.exists(target):
-        os.makedirs(folder, exist_ok=True)
+        hidden = os.path.join(folder, f".{name}.inprogress.{uuid.uuid4().hex[:8]}")
         try:
             _write(pieces, hidden)
         except FileNotFoundError:
-            if not os.path.exists(target):  # else another attempt was faster and has dropped the pieces
+            if not os.path.exists(target):  # else another attempt was faster, and the pieces have been removed since
                 raise
         else:
             os.replace(hidden, target)
-            _sync(folder)
-    for piece in pieces:
-        if piece.path is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(piece.path)
+    sync(folder)
 
 
 def _write(pieces: list[Piece], hidden: str) -> None:
@@ -272,12 +314,3 @@ def _write(pieces: list[Piece], hidden: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(hidden)
         raise
-
-
-def _sync(path: str) -> None:
-    """Make a file or folder durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

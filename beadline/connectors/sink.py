@@ -51,7 +51,21 @@ class Committer(ABC):
 
     @abstractmethod
     def publisher(self) -> Callable[[Any], None]:
-        """A picklable function that publishes one committable, once or twice with the same result."""
+        """A picklable function that publishes one committable, once or twice with the same result.
+
+        It leaves what was staged alone: the job may have to go back to a checkpoint that needs it."""
+
+    def portable(self, snapshot: Any, committables: list[Any]) -> tuple[Any, list[Any]]:
+        """The same for a savepoint, which outlives what is staged: with all data in it. Runs beside the steps."""
+        return snapshot, committables
+
+    def tidy(self, needed: list[tuple[Any, list[Any]]], idle: bool) -> None:
+        """Remove what was handed out and nobody needs any more.
+
+        :param needed: snapshots and committables that the job may go back to or has not published; a snapshot may be
+            None
+        :param idle: nothing is being staged, so whatever is neither needed nor taken goes
+        """
 
     def close(self, discard: bool) -> None:
         """The job has ended. ``discard``: nobody will go on from here, remove what is staged."""

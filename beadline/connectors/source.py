@@ -27,9 +27,11 @@ class StepSource(ABC):
     """What the engine asks of a source.
 
     :ivar bounded: whether the source ends
+    :ivar timed: whether records have timestamps; :meth:`read_batches` then gives pairs of records and timestamps
     """
 
     bounded: bool = False
+    timed: bool = False
 
     def prepare(self, batch: bool) -> None:
         """Called once on the driver before the first step. ``batch``: read what is there now, then end."""
@@ -50,6 +52,10 @@ class StepSource(ABC):
     @abstractmethod
     def read_batches(self, split: Any) -> Iterator[list[Any]]:
         """The records of a split, in lists of moderate length. Runs in tasks."""
+
+    def guarantee(self) -> str:
+        """What the source can give at best: ``exactly-once`` if a split that is read again gives the same records."""
+        return "exactly-once"
 
     def poll_interval(self) -> float:
         """Seconds to wait before asking again when there was no new data."""

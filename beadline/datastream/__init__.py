@@ -1,7 +1,15 @@
 """The user's surface: the names of ``pyflink.datastream``."""
 
 from beadline.api.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
+from beadline.api.checkpointed import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    KeyedRawStateFunction,
+    RawStateFunction,
+)
 from beadline.api.function import (
     AggregateFunction,
     CoFlatMapFunction,
@@ -15,6 +23,7 @@ from beadline.api.function import (
     SinkFunction,
     SourceFunction,
 )
+from beadline.api.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from beadline.api.output_tag import OutputTag
 from beadline.api.process import (
     CoProcessFunction,
@@ -29,6 +38,8 @@ from beadline.api.window_functions import ProcessWindowFunction, WindowFunction
 from beadline.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from beadline.api.windows.trigger import Trigger, TriggerResult
 from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from beadline.datastream.async_data_stream import AsyncDataStream
+from beadline.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from beadline.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from beadline.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -43,6 +54,8 @@ from beadline.datastream.data_stream import DataStream
 from beadline.datastream.data_stream_sink import DataStreamSink
 from beadline.datastream.execution_mode import RuntimeExecutionMode
 from beadline.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from beadline.datastream.interval_join import IntervalJoin, IntervalJoined
+from beadline.datastream.joined_streams import CoGroupedStreams, JoinedStreams
 from beadline.datastream.keyed_stream import KeyedStream
 from beadline.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from beadline.datastream.state_backend import (
@@ -61,10 +74,17 @@ from beadline.datastream.windowed_stream import AllWindowedStream, WindowedStrea
 __all__ = [
     # environment and streams
     "AllWindowedStream",
+    "AsyncDataStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
     "CloseableIterator",
+    "CoGroupedStreams",
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "IntervalJoin",
+    "IntervalJoined",
+    "JoinedStreams",
     "KeyedStream",
     "StreamExecutionEnvironment",
     "WindowedStream",
@@ -74,24 +94,35 @@ __all__ = [
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
     "BroadcastProcessFunction",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedRawStateFunction",
+    "KeyedStateFunction",
     "MapFunction",
     "Partitioner",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
+    "RawStateFunction",
     "ReduceFunction",
     "SinkFunction",
     "SourceFunction",
     "WindowFunction",
     # what functions receive
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "OutputTag",
     "RuntimeContext",
     "TimeDomain",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
+from beadline.api.checkpointed import check_inherits
 from beadline.api.function import FilterFunction, FlatMapFunction, Function, KeySelector, MapFunction, Partitioner
+from beadline.api.join_functions import JoinFunction
 from beadline.api.output_tag import OutputTag
 from beadline.api.process import ProcessFunction
 from beadline.api.state_descriptors import MapStateDescriptor
@@ -37,7 +39,11 @@ from beadline.graph.specs import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from beadline.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+    from beadline.datastream.cached_data_stream import CachedDataStream
     from beadline.datastream.connected_streams import ConnectedStreams
+    from beadline.datastream.interval_join import IntervalJoin
+    from beadline.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from beadline.datastream.keyed_stream import KeyedStream
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
     from beadline.datastream.windowed_stream import AllWindowedStream
@@ -186,15 +192,66 @@ class DataStream:
             edges += other._edges
         return DataStream(self._env, edges, self._type)
 
-    def connect(self, ds: DataStream) -> ConnectedStreams:
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Two streams, of any types, into one operator with shared state."""
+        from beadline.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
         from beadline.datastream.connected_streams import ConnectedStreams
 
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         if not isinstance(ds, DataStream):
-            raise UnsupportedFeatureError(
-                f"connect() takes a DataStream; {type(ds).__name__} is not supported by Beadline yet"
+            raise TypeMismatchError(
+                f"connect() takes a DataStream or a BroadcastStream, got {type(ds).__name__}: {ds!r}"
             )
         return ConnectedStreams(self, ds)
+
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Pairs of elements of two streams that share a key and a window:
+        ``stream1.join(stream2).where(…).equal_to(…).window(…).apply(…)``."""
+        from beadline.datastream.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """Groups of elements of two streams that share a key and a window; one of the groups may be empty."""
+        from beadline.datastream.joined_streams import CoGroupedStreams
+
+        return CoGroupedStreams(self, other_stream)
+
+    def interval_join(self, other_stream: Any) -> IntervalJoin:
+        """Not without keys: see :meth:`KeyedStream.interval_join`."""
+        raise GraphError("interval_join() joins two keyed streams: call key_by() on both streams first")
+
+    def lookup(
+        self,
+        df: DataFrame,
+        on: str | Sequence[str],
+        key: Callable[[Any], Any] | KeySelector | None = None,
+        how: str = "inner",
+        function: Callable[[Any, Any], Any] | JoinFunction | None = None,
+        output_type: TypeInformation | None = None,
+        max_bytes: int = 512 << 20,
+    ) -> DataStream:
+        """Join each element with the rows of a DataFrame that have its key, in their order.
+
+        The DataFrame is evaluated once, here, and sent to the executors once a run. Each Python worker holds a copy as
+        Python objects, so it should be small: above 64 MB there is a warning, above ``max_bytes`` an error.
+
+        :param on: the column that must equal the key; several columns equal a key of several values. Null equals
+            nothing
+        :param key: gives the key of an element; by default the fields of a row or dict that have the columns' names
+        :param how: ``"inner"`` leaves out elements without a row, ``"left"`` gives them None instead of a row
+        :param function: makes a result of an element and a :class:`Row`; by default it is the pair of both
+        """
+        from beadline.datastream.lookup import lookup
+
+        return lookup(self, df, on, key, how, function, output_type, max_bytes)
 
     def project(self, *field_indexes: int) -> DataStream:
         """Some fields of a tuple, in the given order."""
@@ -217,12 +274,16 @@ class DataStream:
         """Event time begins here."""
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeMismatchError(f"a WatermarkStrategy is needed, got {watermark_strategy!r}")
+        if watermark_strategy.alignment is not None:
+            raise UnsupportedFeatureError(
+                f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) is not supported by Beadline: "
+                "each step reads from every source, and none waits for another. Remove the call; results are the same, "
+                "only more of the source that is ahead waits in state."
+            )
         node = self._edges[0].source
         spec = TimestampsSpec(watermark_strategy, self._env._watermark_every())
         stream = self._apply("Timestamps/Watermarks", spec, self._type, node.parallelism)
         stream._edges[0].source.single = node.single and len(self._edges) == 1
-        if watermark_strategy.alignment is not None:
-            self._env._without_effect("with_watermark_alignment", "all sources of a step read together")
         return stream
 
     # -- partitioning
@@ -243,15 +304,27 @@ class DataStream:
         """Each subtask to the one with its number; both sides need the same parallelism."""
         return self._partitioned(Forward(explicit=True))
 
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
     def broadcast(
-        self, broadcast_state_descriptor: MapStateDescriptor | None = None, *others: MapStateDescriptor
-    ) -> DataStream:
-        """Each element to every subtask."""
-        if broadcast_state_descriptor is not None:
-            raise UnsupportedFeatureError(
-                "broadcast state (broadcast() with a descriptor) is not supported by Beadline yet"
-            )
-        return self._partitioned(Broadcast())
+        self, broadcast_state_descriptor: MapStateDescriptor, *other_broadcast_state_descriptors: MapStateDescriptor
+    ) -> BroadcastStream: ...
+
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Each element to every subtask. With descriptors: a stream to connect with, whose elements are kept in
+        broadcast states."""
+        everywhere = self._partitioned(Broadcast())
+        if broadcast_state_descriptor is None:
+            return everywhere
+        from beadline.datastream.broadcast_stream import BroadcastStream
+
+        return BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def partition_custom(
         self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
@@ -321,8 +394,11 @@ class DataStream:
 
         return AllWindowedStream(self, window_assigner)
 
-    def cache(self) -> Any:
-        raise UnsupportedFeatureError("cache() is not supported by Beadline yet")
+    def cache(self) -> CachedDataStream:
+        """Keep the elements of a bounded stream: the first job that uses the result computes them, later ones read."""
+        from beadline.datastream.cached_data_stream import CachedDataStream
+
+        return CachedDataStream(self)
 
 
 class Projection(MapFunction):
@@ -344,6 +420,7 @@ def check_function(func: Any, kind: type[Function]) -> None:
         raise TypeMismatchError(
             f"The input must be a {kind.__name__} or a callable function, got {type(func).__name__}: {func!r}"
         )
+    check_inherits(func)
 
 
 def check_process_function(func: Any, kind: type[Function] | tuple[type[Function], ...], what: str) -> None:
@@ -352,6 +429,7 @@ def check_process_function(func: Any, kind: type[Function] | tuple[type[Function
         names = " or ".join(k.__name__ for k in kinds)
         got = f"the class {func.__name__}" if isinstance(func, type) else type(func).__name__
         raise TypeMismatchError(f"{what} takes a {names}, got {got}")
+    check_inherits(func)
 
 
 def checked_parallelism(value: Any, where: str) -> int:

@@ -18,6 +18,7 @@ from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash
 
 if TYPE_CHECKING:
+    from beadline.datastream.interval_join import IntervalJoin
     from beadline.datastream.windowed_stream import WindowedStream
 
 
@@ -107,6 +108,13 @@ class KeyedStream(DataStream):
         self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
     ) -> KeyedStream:
         return self._origin.key_by(key_selector, key_type)
+
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Pairs of elements with one key whose times lie near each other:
+        ``keyed1.interval_join(keyed2).between(Time.seconds(-5), Time.seconds(5)).process(…)``."""
+        from beadline.datastream.interval_join import IntervalJoin
+
+        return IntervalJoin(self, other_stream)
 
     # -- without the key
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from beadline.datastream.state_backend import EmbeddedRocksDBStateBackend, StateBackend
 from beadline.errors import ConfigurationError
+from beadline.master import poison
 from beadline.master.pacing import Limits
 from beadline.master.settings import JobSettings
 
@@ -52,6 +54,7 @@ _EFFECTIVE = {
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,
     *CHECKPOINT_KEYS,
+    *poison.KEYS,
     *restart.KEYS,
 }
 # Options whose only supported value is asked for: nothing to say.
@@ -60,6 +63,10 @@ _AS_IT_IS: dict[str, tuple[Any, ...]] = {
     "python.execution-mode": ("process", "thread"),
     WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),
 }
+
+
+# Steps need not be shorter than this for the sake of a short checkpoint interval.
+_SHORTEST_STEP_SECONDS = 1.0
 
 
 def without_effect(configuration: Configuration) -> list[str]:
@@ -94,11 +101,16 @@ def job_settings(configuration: Configuration, batch: bool, python_files: list[s
     if limits.first_rows < 1 or limits.max_rows < 1 or limits.target_seconds <= 0:
         raise ConfigurationError(f"step limits must be positive: {limits}")
     checkpoints = CheckpointSettings.from_configuration(configuration, batch=batch)
+    if checkpoints.interval_ms is not None:
+        # A checkpoint waits for the running step. A step has a fixed cost too, so there is a shortest useful one.
+        longest = max(_SHORTEST_STEP_SECONDS, checkpoints.interval_ms / 1000)
+        limits = replace(limits, target_seconds=min(limits.target_seconds, longest))
     return JobSettings(
         batch=batch,
         limits=limits,
         checkpoints=checkpoints,
         restart=restart.restart_strategy(configuration, checkpointing=checkpoints.enabled),
+        poison=poison.PoisonSettings.from_configuration(configuration),
         python_files=python_files,
     )
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from beadline.common import Configuration, ExecutionConfig, JobClient, JobExecutionResult, WatermarkStrategy
 from beadline.common.cli_defaults import get_overrides
+from beadline.common.config_file import read_config_file
 from beadline.common.restart_strategy import RestartStrategyConfiguration
 from beadline.common.typeinfo import TypeInformation, Types
+from beadline.connectors.cache import Cache
 from beadline.connectors.collections import CollectionSource, SequenceSource
 from beadline.connectors.source import as_source
 from beadline.connectors.text_files import TextFileSource
 from beadline.datastream import options
+from beadline.datastream.cached_data_stream import resolve_caches
 from beadline.datastream.checkpoint_config import CheckpointConfig
 from beadline.datastream.checkpointing_mode import CheckpointingMode
 from beadline.datastream.data_stream import DataStream, checked_parallelism
@@ -22,12 +25,15 @@ from beadline.datastream.execution_mode import RuntimeExecutionMode
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
+from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
-from beadline.graph.plan import Plan, make_plan
+from beadline.graph.plan import Plan, flow_order, make_plan
 from beadline.graph.specs import Forward, SourceSpec, Spec
 from beadline.master.control import MasterControl
+from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
 from beadline.master.progress import Listener
+from beadline.master.signals import wait_for_end
 from beadline.master.spark import Cluster, active_parallelism, find_session
 
 if TYPE_CHECKING:
@@ -45,6 +51,8 @@ class StreamExecutionEnvironment:
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration()
+        for key, value in read_config_file().items():
+            self._configuration.set_string(key, value)
         if configuration is not None:
             self._configuration.add_all(configuration)
         for key, value in get_overrides().items():
@@ -56,6 +64,7 @@ class StreamExecutionEnvironment:
         self._listeners: list[Listener] = []
         self._python_files: list[str] = []
         self._notes: dict[str, str] = {}
+        self._caches: list[Cache] = []
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -242,7 +251,8 @@ class StreamExecutionEnvironment:
         produced = type_info or own_type or Types.PICKLED_BYTE_ARRAY()
         spec = SourceSpec(made, typed=produced == own_type)
         stream = self._stream(self._add_node(source_name, spec, produced, []))
-        if watermark_strategy.kind == "none" and watermark_strategy.timestamp_assigner is None:
+        plain = watermark_strategy.timestamp_assigner is None and watermark_strategy.alignment is None
+        if watermark_strategy.kind == "none" and plain:
             return stream
         timed = stream.assign_timestamps_and_watermarks(watermark_strategy)
         # Settings that the program makes on the stream belong to the source.
@@ -276,26 +286,29 @@ class StreamExecutionEnvironment:
     # -- execution
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Run the program and wait for its end."""
-        control = self._start(job_name)
-        try:
-            while not control.has_ended():
-                control.wait(0.2)
-        except KeyboardInterrupt:
-            control.cancel().result()
-            raise
-        return control.result()
+        """Run the program and wait for its end.
+
+        Ctrl-C and SIGTERM end the job. If it retains checkpoints on cancellation, it takes a last one to resume from,
+        and the program exits with 0.
+        """
+        return wait_for_end(self._start(job_name))
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Start the program and go on."""
         return JobClient(self._start(job_name))
 
     def get_execution_plan(self) -> str:
-        raise UnsupportedFeatureError("get_execution_plan() is not supported by Beadline yet")
+        """The program so far as JSON, in the shape that Flink's plan visualizer reads."""
+        plan = self._plan(None)
+        described = {node.id: node.description for node in flow_order(self._pending) if node.description is not None}
+        settings = options.job_settings(self._configuration, self._is_batch(), [])
+        return execution_plan(plan, described, guarantee=str(guarantee_of(plan, settings)))
 
     def close(self) -> None:
-        """Forget what was declared and not run. The Spark session stays."""
+        """Forget what was declared and not run, and delete what was cached. The Spark session stays."""
         self._pending.clear()
+        for cache in self._caches:
+            cache.clear()
 
     def add_step_listener(self, listener: Listener) -> None:
         """Be told of every sealed step: records, time, keys, size of state."""
@@ -322,7 +335,7 @@ class StreamExecutionEnvironment:
         max_parallelism = self._configuration.get_integer(options.MAX_PARALLELISM, -1)
         return make_plan(
             name,
-            self._pending,
+            resolve_caches(self._pending, self._next_number, self._is_batch()),
             self.get_parallelism(),
             max_parallelism if max_parallelism > 0 else None,
             self.is_chaining_enabled(),

@@ -105,7 +105,7 @@ def make_plan(
     3. give each its level: one deeper than its inputs across an exchange
     4. number the edges and mark the exchanges
     """
-    ordered = _in_flow_order(nodes)
+    ordered = flow_order(nodes)
     if not ordered:
         raise GraphError("the program has no operators: add a source and a sink before execute()")
     parallelism = {n.id: _parallelism_of(n, default_parallelism) for n in ordered}
@@ -158,7 +158,8 @@ def make_plan(
     return Plan(job_name, planned, edges, levels, job_parameters or {})
 
 
-def _in_flow_order(nodes: Iterable[Node]) -> list[Node]:
+def flow_order(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes and all that they get records from, inputs first."""
     ordered: list[Node] = []
     seen: set[int] = set()
 

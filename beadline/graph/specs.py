@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.api.function import Function
+from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.common import WatermarkStrategy
 from beadline.common.typeinfo import TypeInformation
 
@@ -56,6 +57,21 @@ class FunctionSpec(Spec):
 
 
 @dataclass(frozen=True)
+class BroadcastSpec(Spec):
+    """Processes a stream (input 0) beside a broadcast one (input 1).
+
+    :ivar descriptors: of the broadcast states
+    """
+
+    function: Any
+    descriptors: tuple[MapStateDescriptor, ...]
+    keyed: bool = False
+
+    def functions(self) -> list[Function]:
+        return [self.function]
+
+
+@dataclass(frozen=True)
 class WindowSpec(Spec):
     """Groups elements by key and window, and evaluates windows when their trigger says so.
 
@@ -81,6 +97,58 @@ class WindowSpec(Spec):
 
 
 @dataclass(frozen=True)
+class JoinWindowSpec(WindowSpec):
+    """Windows over two inputs: an element enters its window as ``(number of its input, element)``.
+
+    :ivar function: hands the two groups to the user's function, which is its field ``user_function``
+    """
+
+    def functions(self) -> list[Function]:
+        return [self.function.user_function] if isinstance(self.function.user_function, Function) else []
+
+
+@dataclass(frozen=True)
+class IntervalJoinSpec(Spec):
+    """Pairs elements of two keyed inputs whose timestamps lie near each other.
+
+    :ivar lower: the right element's time is at least the left one's plus this, in milliseconds
+    :ivar upper: and at most the left one's plus this
+    :ivar late_tags: the side outputs of left and right elements that are too late, None to drop them
+    """
+
+    function: Any
+    lower: int
+    upper: int
+    late_tags: tuple[str | None, str | None] = (None, None)
+    keyed: bool = True
+    windowed: bool = True
+
+    def functions(self) -> list[Function]:
+        return [self.function]
+
+
+@dataclass(frozen=True)
+class LookupSpec(Spec):
+    """Joins elements with the rows of a table that every worker holds.
+
+    :ivar table: gives ``index(on)``: the rows by the values of some columns
+    :ivar on: a column, or several
+    :ivar key: reads the values to look for off an element
+    :ivar function: makes a result of an element and a row, None to emit them as a pair
+    :ivar outer: whether an element without a row is joined with None
+    """
+
+    table: Any
+    on: str | tuple[str, ...]
+    key: Any
+    function: Any
+    outer: bool
+
+    def functions(self) -> list[Function]:
+        return [f for f in (self.key, self.function) if isinstance(f, Function)]
+
+
+@dataclass(frozen=True)
 class TimestampsSpec(Spec):
     """Assigns timestamps and makes watermarks.
 
@@ -90,6 +158,24 @@ class TimestampsSpec(Spec):
 
     strategy: WatermarkStrategy
     every: int
+
+
+@dataclass(frozen=True)
+class AsyncSpec(Spec):
+    """Calls an asynchronous function, several records at a time.
+
+    :ivar timeout_ms: for one record, all attempts together; 0 for none
+    :ivar capacity: how many calls may be under way at a time
+    :ivar retry: the :class:`AsyncRetryStrategy`
+    """
+
+    function: Any
+    timeout_ms: int
+    capacity: int
+    retry: Any
+
+    def functions(self) -> list[Function]:
+        return [self.function]
 
 
 @dataclass(frozen=True)
@@ -115,6 +201,16 @@ class SinkSpec(Spec):
     """
 
     sink: Any
+
+
+@dataclass(frozen=True)
+class CacheSpec(Spec):
+    """Keeps the records of a stream for later jobs. Each job's plan has a source or a sink in its place.
+
+    :ivar cache: a ``beadline.connectors.cache.Cache``
+    """
+
+    cache: Any
 
 
 class Partitioning:

@@ -16,7 +16,7 @@ from queue import Empty
 from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind, Take
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.connectors.source import StepSource
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import TimestampsSpec
@@ -110,12 +110,17 @@ class Attempt:
 
     def run(self) -> None:
         """Run until the job ends; raises what makes it fail."""
+        self._out.stepper.begin()
         try:
             while not self._is_over():
                 patience = self._maybe_start()
                 self._wait(patience)
         finally:
+            if self._running is not None:
+                self._out.stepper.give_up()
             self._steps.shutdown(wait=True)
+            if self._after_last_step is not None:
+                self._out.inbox.put(self._after_last_step)  # there was no last step: the next attempt is asked again
 
     def _is_over(self) -> bool:
         if self._out.cancelled():
@@ -124,7 +129,7 @@ class Attempt:
             self.ended_by = "suspended"
         elif self._checkpoints.stopped_with is not None and self._checkpoints.may_end:
             self.ended_by = "stopped"
-        elif self._final_sealed and (self._checkpoints.may_end or not self._checkpoints.coordinator.settings.enabled):
+        elif self._final_sealed and self._checkpoints.may_end:
             self.ended_by = "finished"
         return bool(self.ended_by)
 
@@ -163,7 +168,7 @@ class Attempt:
                 pass
 
     def _request(self, request: Request) -> None:
-        if not request.drain:
+        if not request.drain or self._draining or self._final_sealed:
             self._checkpoints.request(request)
             return
         # Event time runs to its end in a last step, which the savepoint then holds.
@@ -171,7 +176,8 @@ class Attempt:
         self._after_last_step = request
 
     def _suspend(self) -> None:
-        if self._suspending is None:
+        # A job that has read everything ends by itself, and needs no resuming.
+        if self._suspending is None and not self._final_sealed:
             self._suspending = Future()
             self._checkpoints.request(Request(CheckpointKind.CHECKPOINT, self._suspending))
 
@@ -280,7 +286,8 @@ class Attempt:
         self._final_sealed = header.final
         self._checkpoints.step_sealed(header.step, header.final)
         if header.final and self._after_last_step is not None:
-            self._checkpoints.request(self._after_last_step)
+            request, self._after_last_step = self._after_last_step, None
+            self._checkpoints.request(request)
         self._merge()
 
     def _merge(self) -> None:
@@ -290,8 +297,15 @@ class Attempt:
             self._drop_garbage()
             merger.submit(book.merges())
 
-    def _drop_garbage(self) -> None:
-        self._out.delete(self.truth.book.garbage(self._checkpoints.needed()))
+    def _drop_garbage(self, freed: frozenset[str] = frozenset()) -> None:
+        book = self.truth.book
+        book.own(freed)
+        garbage = book.garbage(self._checkpoints.needed())
+        try:
+            self._out.delete(garbage)
+        except (SnapshotError, OSError) as error:
+            book.own(garbage)  # to be tried again
+            self._out.results.warn(f"files that nobody needs stay for now: {error}")
 
     # -- checkpoints
 

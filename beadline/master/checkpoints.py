@@ -28,6 +28,7 @@ from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.lease import Fenced, Lease
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.registry import SharedFiles
+from beadline.checkpoint.settings import ClaimMode
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, Stored
 from beadline.common.job_status import JobStatus
@@ -214,11 +215,18 @@ class Checkpoints:
                 stored = storage.write_savepoint(snapshot, directory)
             else:
                 self._sinks.make_durable(sinks)
-                stored = self.storage.write(snapshot, self.lease)
+                stored = self._write_checkpoint(snapshot)
                 self._written[take.id] = stored
             self._post(Written(take.id, stored))
         except Exception as error:
             self._post(NotWritten(take.id, error))
+
+    def _write_checkpoint(self, snapshot: Snapshot) -> Stored:
+        if isinstance(self.storage, FileSystemCheckpointStorage):
+            # What the job started from belongs to somebody else, who may delete it once there is a checkpoint.
+            copy = self.coordinator.settings.claim_mode is ClaimMode.NO_CLAIM
+            return self.storage.write(snapshot, self.lease, copy_foreign=copy)
+        return self.storage.write(snapshot, self.lease)
 
     def _complete(self, action: Complete) -> None:
         request = self._requests.pop(action.id, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
@@ -13,6 +14,8 @@ from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator_handles import UNION, OperatorStateHandle, with_unions
 from beadline.state.version import Handle, RunRef, checksum_of, root_version
+
+_LOG = logging.getLogger("beadline")
 
 # Inline runs ride along with every step until they are this many or this large; then the driver writes them to one
 # file.
@@ -59,7 +62,10 @@ class StateBook:
                 self._written.add(run.path)
             self.handles[key] = handle
         if any(self._has_much_inline(handle) for handle in self.handles.values()):
-            self._pack()
+            try:
+                self._pack()
+            except OSError as error:  # a full disk, say: they ride along until it has space again
+                _LOG.warning("runs of state stay in memory for now: %s", error)
 
     def advance_states(self, states: Iterable[tuple[tuple[int, int], OperatorStateHandle]]) -> None:
         """A step was sealed: where operator state stands now, for the subtasks where it changed."""

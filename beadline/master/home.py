@@ -128,6 +128,7 @@ class Home:
         """Where the runs of an attempt go: a folder that all executors reach."""
         if isinstance(self.storage, FileSystemCheckpointStorage):
             assert self.lease is not None
+            self.lease.check()  # a folder that is away for a while must not be made anew, without the lease
             return self.storage.prepare(self.job_id, self.lease.epoch)
         if not one_machine:
             raise ConfigurationError(
@@ -136,6 +137,9 @@ class Home:
             )
         if self._temporary is None:
             self._temporary = tempfile.mkdtemp(prefix="beadline-state-")
+        # Checkpoints in memory hold all they need: nothing goes back to the files of an earlier attempt.
+        for older in Path(self._temporary).iterdir():
+            shutil.rmtree(older, ignore_errors=True)
         folder = join(self._temporary, str(attempt))
         Path(folder).mkdir(exist_ok=True)
         return folder
@@ -149,14 +153,20 @@ class Home:
     def drop_orphans(self, needed: set[str]) -> None:
         """Remove what attempts that came to nothing have left. No step may be under way."""
         if isinstance(self.storage, FileSystemCheckpointStorage):
-            self.storage.delete(self.storage.orphans(self.job_id, needed))
+            try:
+                self.storage.delete(self.storage.orphans(self.job_id, needed))
+            except (SnapshotError, OSError) as error:
+                _LOG.warning("files that nobody needs stay for now: %s", error)
 
     def close(self, resumable: bool) -> None:
         """The job has ended. If nobody can resume it, nothing of it stays."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
         if isinstance(self.storage, FileSystemCheckpointStorage) and not resumable:
-            self.storage.remove_job(self.job_id)
+            try:
+                self.storage.remove_job(self.job_id)
+            except (SnapshotError, OSError) as error:
+                _LOG.warning("the job has ended, but its folder stays: %s", error)
 
 
 def _storage(settings: CheckpointSettings) -> CheckpointStorage:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind
@@ -92,6 +92,8 @@ class JobMaster:
         self._results = Results(plan, on_collected, listeners or [], self._exactly_once)
         self._inbox: SimpleQueue[Event] = SimpleQueue()
         self._cancelled = threading.Event()
+        self._suspended = threading.Event()
+        self._hurry = threading.Event()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"beadline-{plan.job_name}", daemon=True)
         self._attempt: Attempt | None = None
@@ -109,11 +111,14 @@ class JobMaster:
     def cancel(self) -> None:
         """Stop at once; the running step is dropped."""
         self._cancelled.set()
+        self._hurry.set()
         self._inbox.put(Wake())
         self._cluster.cancel(self._group)
 
     def suspend(self) -> None:
         """Take a checkpoint, then end so that the job can be resumed."""
+        self._suspended.set()
+        self._hurry.set()
         self._inbox.put(Suspend())
 
     def trigger(self, kind: CheckpointKind, directory: str | None = None, drain: bool = False) -> Future[str]:
@@ -123,6 +128,8 @@ class JobMaster:
             answer.set_exception(ConfigurationError(f"job '{self.plan.job_name}' has ended: {self.status.name}"))
         else:
             self._inbox.put(Request(kind, answer, directory, drain))
+            if self._done.is_set():  # the job ended meanwhile, and nobody looks into its inbox any more
+                self._refuse_requests()
         return answer
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -142,7 +149,7 @@ class JobMaster:
     @property
     def last_checkpoint(self) -> str | None:
         """Where the newest completed checkpoint is."""
-        pointers = self._checkpoints.pointers
+        pointers = self._checkpoints.pointers if hasattr(self, "_checkpoints") else {}
         return pointers[max(pointers)] if pointers else None
 
     @property
@@ -178,7 +185,7 @@ class JobMaster:
             self._results.warn(warning)
         _LOG.info("job '%s' %s: %s", self.plan.job_name, self.job_id, self.guarantee)
         shipping.ship_modules(self._cluster, self._settings.python_files)
-        self._sinks = Sinks(self.plan, self._cluster, self._group, self.job_id, self._exactly_once)
+        self._sinks = Sinks(self.plan, self._cluster, self._group, self.job_id, self._exactly_once, self._check_lease)
         sources = self._prepare_sources()
         self._checkpoints = self._make_checkpoints()
         # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.
@@ -200,7 +207,9 @@ class JobMaster:
                 source.stop()
             submitter.close()
             self._cluster.say_farewell(tuple(stepping.live_runs))
-            if not fenced:
+            if fenced:
+                self._checkpoints.abandon()
+            else:
                 self._clean_up(status)
 
     def _clean_up(self, status: JobStatus) -> None:
@@ -210,6 +219,12 @@ class JobMaster:
         if resumable:
             self.home.drop_orphans(set())
         self.home.close(resumable)
+
+    def _check_lease(self) -> None:
+        """Without a checkpoint nothing but this look keeps a driver that lost its job from publishing."""
+        if self.home.lease is not None:
+            with contextlib.suppress(OSError):
+                self.home.lease.check()
 
     def _prepare_sources(self) -> dict[int, StepSource]:
         sources = {}
@@ -252,7 +267,8 @@ class JobMaster:
         sinks_at_start = self._sinks.at_start()
         number = 1
         stepper = self._make_stepper(submitter, number)
-        truth = self._new_truth(stepper.files, initial)
+        truth: Truth | None = self._new_truth(stepper.files, initial)
+        assert truth is not None
         if self.home.start is not None:
             self._restore(truth, self.home.start, stepper)
             _LOG.info("restored from %s", self.home.pointer)
@@ -261,6 +277,12 @@ class JobMaster:
             self._checkpoints.started(0)
         while True:
             try:
+                if truth is None:  # going back is part of the attempt: it may fail, and be tried again, like the rest
+                    stepper = self._make_stepper(submitter, number)
+                    truth = self._go_back(stepper, initial, sinks_at_start)
+                if number > 1:
+                    self.status = JobStatus.RUNNING
+                    self._settings.restart.running(self._settings.clock())
                 return self._run_attempt(number, truth, sources, stepper, submitter)
             except Fenced:
                 raise
@@ -268,21 +290,22 @@ class JobMaster:
                 if self._cancelled.is_set():
                     return "cancelled"
                 failed = self._attempt
-                self._decide(number, error)
+                if not self._suspended.is_set():
+                    self._decide(number, error)
                 stepper.quiet()
                 number += 1
                 if self._cancelled.is_set():
                     return "cancelled"
+                if self._suspended.is_set():
+                    _LOG.warning("no last checkpoint could be taken: %s", stepping.first_line(error))
+                    return "suspended"
                 if not self._settings.checkpoints.enabled:
                     # Nothing is replayed: go on behind the step that failed, with the state before it.
-                    assert failed is not None
+                    assert failed is not None and truth is not None
                     truth.positions.update(failed.skipped)
                     self._checkpoints.restored(None, truth.step)
                 else:
-                    stepper = self._make_stepper(submitter, number)
-                    truth = self._go_back(stepper, initial, sinks_at_start)
-                self.status = JobStatus.RUNNING
-                self._settings.restart.running(self._settings.clock())
+                    truth = None
 
     def _run_attempt(
         self, number: int, truth: Truth, sources: dict[int, StepSource], stepper: Stepper, submitter: StepSubmitter
@@ -358,7 +381,7 @@ class JobMaster:
             start,
             decision.delay_ms,
         )
-        self._cancelled.wait(decision.delay_ms / 1000)
+        self._hurry.wait(decision.delay_ms / 1000)
 
     def _go_back(self, stepper: Stepper, initial: dict[int, dict[str, Any]], sinks_at_start: dict[str, Any]) -> Truth:
         """The truth of the newest checkpoint that can be read; the beginning if there is none."""
@@ -403,13 +426,15 @@ class JobMaster:
         truth.book.own(path for path in truth.book.live_files() if self._checkpoints.registry.owns(path))
         if self.home.lease is not None:
             self.home.lease.check()
+        if len(self._sinks):
+            self._checkpoints.leave_behind(snapshot.checkpoint_id)
         self._sinks.restore({o.uid: o.committables for o in snapshot.operators if o.committables is not None})
         self.home.drop_orphans(set(truth.book.live_files()) | set(self._checkpoints.needed()))
 
     def _refuse_requests(self) -> None:
         """Nobody will answer what still waits."""
-        while not self._inbox.empty():
-            event = self._inbox.get()
-            if isinstance(event, Request):
-                with contextlib.suppress(Exception):
+        with contextlib.suppress(Empty):
+            while True:
+                event = self._inbox.get_nowait()
+                if isinstance(event, Request) and not event.answer.done():
                     event.answer.set_exception(ConfigurationError(f"the job has ended: {self.status.name}"))

@@ -85,6 +85,10 @@ class Sinks:
 
     # -- checkpoints
 
+    def at_start(self) -> dict[str, Any]:
+        """What to :meth:`restore` to begin from the beginning."""
+        return {uid: {"staged": staged, "committables": []} for uid, staged in self._empty.items()}
+
     def take(self, checkpoint: int) -> dict[str, Any]:
         """What a checkpoint of the last sealed step holds of the sinks.
 
@@ -92,8 +96,8 @@ class Sinks:
         """
         data = {}
         for uid, committer in self._committers.items():
-            if self._with_checkpoints:
-                self._waiting += [(checkpoint, uid, c) for c in committer.due(at_checkpoint=True)]
+            # Also where sealed steps are published at once: some sinks complete their output at checkpoints only.
+            self._waiting += [(checkpoint, uid, c) for c in committer.due(at_checkpoint=True)]
             data[uid] = {"staged": committer.snapshot(), "committables": self._not_visible(uid)}
         return data
 
@@ -149,7 +153,7 @@ class Sinks:
         self._waiting.clear()
         self._publishing.clear()
         for uid, committer in self._committers.items():
-            held = data.get(uid) or {"staged": self._empty[uid], "committables": []}
+            held = data.get(uid) or self.at_start()[uid]
             committer.restore(held["staged"], held["committables"])
             self.publish([(uid, committable) for committable in held["committables"]])
         self.tidy(idle=True)

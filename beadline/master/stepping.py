@@ -42,6 +42,7 @@ class Stepper:
         self._codec = codec
         self._cancelled = cancelled
         self._warn = warn
+        self._given_up = False
 
     def header(self, run: str, step: int, now: int, final: bool, **more: Any) -> StepHeader:
         live, root = tuple(live_runs), self.files.root
@@ -59,11 +60,20 @@ class Stepper:
             except JobExecutionError:
                 raise
             except Exception as error:
-                if self._cancelled() or attempt == _TRIES or not _worth_another_try(error):
+                if self._given_up or self._cancelled() or attempt == _TRIES or not _worth_another_try(error):
                     raise _gave_up(header.step, error, attempt) from error
                 self._warn(f"step {header.step} is run again (try {attempt} of {_TRIES}): {first_line(error)}")
                 self.quiet()
         raise AssertionError("unreachable")
+
+    def begin(self) -> None:
+        """An attempt begins."""
+        self._given_up = False
+
+    def give_up(self) -> None:
+        """Nobody wants the running step any more: it is not run again, and need not come to its end."""
+        self._given_up = True
+        self._cluster.cancel(self._submitter.group)
 
     def quiet(self) -> None:
         """No task of the job may be active before its work is done again."""

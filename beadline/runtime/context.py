@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from beadline.api.metrics import MetricGroup
 from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction, ProcessFunction
@@ -72,6 +72,16 @@ class SubtaskContext(RuntimeContext):
     get_map_state = _state
     get_reducing_state = _state
     get_aggregating_state = _state
+
+    def _no_operator_state(self, *_: Any) -> NoReturn:
+        raise StateAccessError(
+            f"operator '{self._node.name}' asks its runtime context for operator state. Let the function inherit from "
+            "CheckpointedFunction too, and get it from context.get_operator_state_store() in initialize_state(context)."
+        )
+
+    get_operator_state_store = _no_operator_state
+    get_union_list_state = _no_operator_state
+    get_broadcast_state = _no_operator_state
 
 
 class Clock(TimerService):

@@ -17,7 +17,6 @@ from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, Tas
 from beadline.runtime.rows import DESCRIPTOR, DESCRIPTOR_SEQ, Row, read_rows
 from beadline.runtime.task import Task
 from beadline.state.run import count_entries, decode_run, encode_run, merge_contents, without_tombstones
-from beadline.state.version import RunRef
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,10 @@ def farewell(live: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> Iterat
 def merge_in_worker(header: StepHeader, shipment: Any, merge: MergeRequest) -> MergeResult:
     """Merge some runs of one handle into one file. Reads and writes immutable files only; may run twice."""
     run = worker.enter_run(header.run, header.live_runs, shipment, header.state_root)
-    content = merge_contents(decode_run(run.files.read(ref), where=repr(ref)) for ref in merge.runs)
+    content = merge_contents(decode_run(run.files.read(ref), ref.key_groups, repr(ref)) for ref in merge.runs)
     if merge.from_root:
         content = without_tombstones(content)
-    data = encode_run(content, merge.max_parallelism, by_key=True)
+    data = encode_run(content, merge.max_parallelism, by_key=True, codec=header.codec)
     last = merge.runs[-1].version
-    path = run.files.write(f"{xxhash.xxh3_128_hexdigest(data)}-{last[:12]}.run", data)
-    return MergeResult(merge, RunRef(last, count_entries(content), len(data), path=path))
+    name = f"{xxhash.xxh3_128_hexdigest(data)}-{last[:12]}.run"
+    return MergeResult(merge, run.files.store(name, data, last, count_entries(content)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beadline.runtime.failure import Failure
+from beadline.state.operator_handles import OperatorStateHandle
 from beadline.state.version import Handle, RunRef
 
 
@@ -17,6 +18,13 @@ class StepHeader:
     :ivar live_runs: runs of this session that still go on; what workers hold of others is closed and dropped
     :ivar now: the step's processing time
     :ivar final: all input ends with this step
+    :ivar base: the number of the snapshot that the step starts from: the step sealed before it, or what the job was
+        restored from; None at the very beginning
+    :ivar completed: checkpoints that completed since the last step, by the numbers of the steps they are made of:
+        functions know snapshots by these
+    :ivar aborted: and those that were given up
+    :ivar poison: records to keep out, see :mod:`beadline.runtime.poison`
+    :ivar codec: how runs of state are compressed, None for not at all
     """
 
     run: str
@@ -27,6 +35,11 @@ class StepHeader:
     state_root: str
     inline_limit: int
     attempt: int = 0
+    base: int | None = None
+    completed: tuple[int, ...] = ()
+    aborted: tuple[int, ...] = ()
+    codec: str | None = None
+    poison: Any = None
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,7 @@ class SubtaskInput:
 
     :ivar handle: the version of its keyed state
     :ivar local: its small own state: watermarks, and what the operator keeps between steps
+    :ivar states: the version of its operator state; unions with the parts of all subtasks
     :ivar splits: for a source, what to read
     :ivar ended: for a source, whether its input ends with these splits
     :ivar caught_up: for a source, whether there is nothing more to read for now
@@ -42,6 +56,7 @@ class SubtaskInput:
 
     handle: Handle | None = None
     local: bytes | None = None
+    states: OperatorStateHandle | None = None
     splits: tuple[Any, ...] = ()
     ended: bool = False
     caught_up: bool = False
@@ -62,6 +77,8 @@ class SubtaskAck:
 
     :ivar delta: the run that leads to its next state version, None if nothing changed
     :ivar base_version: the version it worked on
+    :ivar base_states: the version of operator state that it worked on
+    :ivar states: its operator state at the end of the step, None if it has none or nothing changed
     :ivar next_timer: when it wants a step next, in processing time
     :ivar touched: how many state entries it changed
     """
@@ -72,6 +89,8 @@ class SubtaskAck:
     records_out: int = 0
     base_version: str | None = None
     delta: RunRef | None = None
+    base_states: str | None = None
+    states: OperatorStateHandle | None = None
     local: bytes | None = None
     next_timer: int | None = None
     touched: int = 0
@@ -82,6 +101,7 @@ class SubtaskAck:
     collected: list[Any] = field(default_factory=list)
     staged: list[Any] = field(default_factory=list)
     changed_fields: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass

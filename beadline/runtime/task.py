@@ -7,20 +7,24 @@ acknowledgement. A task that Spark runs twice therefore does nothing twice.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import xxhash
 
+from beadline.api.checkpointed import has_own_state
+from beadline.api.function import Function
 from beadline.errors import BeadlineError, ChannelError, StepError
 from beadline.graph.plan import CHANNEL_BITS, PlanEdge
 from beadline.graph.specs import Broadcast
-from beadline.runtime import fields
-from beadline.runtime.failure import Failure, UserCodeError
+from beadline.runtime import fields, poison
+from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
 from beadline.runtime.gate import ChannelCheck, WatermarkGate
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
 from beadline.runtime.operators import Operator
@@ -57,6 +61,11 @@ def local_channel(edge: PlanEdge) -> int:
     return _LOCAL_CHANNEL | edge.index
 
 
+def _with_plain_fields(operator: Operator) -> list[Function]:
+    """The functions whose fields are in no snapshot."""
+    return [function for function in operator.functions() if not has_own_state(function)]
+
+
 class Task:
     """The work of one level in one partition."""
 
@@ -87,7 +96,7 @@ class Task:
         1. take the descriptor, bring state to its version, open what is new
         2. process chunks in the order of the exchange; pass on what is for deeper levels
         3. check every channel against its barrier
-        4. end the step in the operators, write the deltas
+        4. end the step in the operators, take snapshots of functions, write the deltas
         5. send barriers, then the acknowledgement
         """
         if given is not None:
@@ -138,7 +147,16 @@ class Task:
 
     def _fail(self, error: Exception) -> None:
         name = self._operators[0].node.name if self._operators else f"level {self._level}"
-        self._failure = Failure.of(error, name, self._partition)
+        failure = Failure.of(error, name, self._partition)
+        self._failure = replace(failure, culprit=self._culprit(error))
+
+    def _culprit(self, error: Exception) -> tuple[int, str] | None:
+        """Which record to blame, if one operator failed on it."""
+        if not isinstance(error, UserCodeError) or error.record is NO_RECORD:
+            return None
+        nodes = [operator.node.id for operator in self._operators if operator.node.name == error.operator]
+        digest = poison.digest_of(error.record)
+        return (nodes[0], digest) if len(nodes) == 1 and digest is not None else None
 
     def _start(self) -> Iterator[pa.RecordBatch]:
         """Let operators do what is due before the first record; sources read, a batch at a time."""
@@ -165,9 +183,7 @@ class Task:
 
     def _begin(self, given: TaskInput) -> None:
         run, header, place = self._run, self._header, (self._level, self._partition)
-        # Popped, and put back only after a good end: a failed attempt leaves neither functions nor half-taken stores.
-        operators = run.operators.pop(place, None)
-        self._operators = operators or run.make_operators(*place, header.attempt)
+        self._operators = self._kept_operators(given) or run.make_operators(*place, header.attempt)
         self._by_node = {operator.node.id: operator for operator in self._operators}
         for operator in self._operators:
             operator.gate = WatermarkGate(self._channels_of(operator))
@@ -182,10 +198,31 @@ class Task:
                 store = open_store(run.stores.pop(key, None), start.handle, groups, run.files.read)
                 run.stores[key] = store
                 self._versions[operator.node.id] = start.handle.version
+            operator.states.begin(header, start.states, run.files.read)
             operator.begin(header, start, store)
+            poison.guard(operator, header.poison)
             if not operator.opened:
+                operator.states.initialize()
                 operator.open()
-            self._fingerprints[operator.node.id] = [fields.fingerprint(f) for f in operator.functions()]
+            self._fingerprints[operator.node.id] = [fields.fingerprint(f) for f in _with_plain_fields(operator)]
+        for operator in self._operators:
+            operator.states.notify()
+
+    def _kept_operators(self, given: TaskInput) -> list[Operator] | None:
+        """The operators that an earlier step left here, if all of them may go on from where this step begins."""
+        # Popped, and put back only after a good end: a failed attempt leaves neither functions nor half-taken stores.
+        operators = self._run.operators.pop((self._level, self._partition), None)
+        if operators is None:
+            return None
+        if all(
+            operator.states.continues(self._header, given.subtasks[operator.node.id].states) for operator in operators
+        ):
+            return operators
+        for operator in operators:
+            # They stand at a version that is not ours to report on.
+            with contextlib.suppress(Exception):
+                operator.close()
+        return None
 
     def _channels_of(self, operator: Operator) -> list[int]:
         channels: list[int] = []
@@ -286,9 +323,11 @@ class Task:
         try:
             for operator in self._operators:
                 ack = SubtaskAck(operator.node.id, self._partition)
+                operator.states.snapshot()
                 operator.finish(ack)
                 if operator.backend is not None:
                     self._write_delta(operator, ack)
+                self._write_states(operator, ack)
                 ack.changed_fields = self._changed_fields(operator)
                 acks.append(ack)
             if self._header.final:
@@ -306,7 +345,7 @@ class Task:
         store = self._run.stores[node.id, self._partition]
         try:
             content = operator.backend.finish()
-            data = encode_run(content, node.max_parallelism)
+            data = encode_run(content, node.max_parallelism, codec=self._header.codec)
         except BeadlineError as error:
             raise UserCodeError(node.name, "(state)", error) from error
         base = self._versions[node.id]
@@ -319,13 +358,22 @@ class Task:
         if len(data) <= self._header.inline_limit:
             ack.delta = RunRef(version, ack.touched, len(data), inline=data)
         else:
-            path = self._run.files.write(f"{version}.run", data)
-            ack.delta = RunRef(version, ack.touched, len(data), path=path)
+            ack.delta = self._run.files.store(f"{version}.run", data, version, ack.touched)
         store.keep(version, content)
+
+    def _write_states(self, operator: Operator, ack: SubtaskAck) -> None:
+        try:
+            for name, complaint in operator.states.complaints():
+                if (operator.node.id, f"state {name}") not in self._run.reported:
+                    self._run.reported.add((operator.node.id, f"state {name}"))
+                    ack.warnings.append(complaint)
+            ack.base_states, ack.states = operator.states.store(self._run.files)
+        except BeadlineError as error:
+            raise UserCodeError(operator.node.name, "(operator state)", error) from error
 
     def _changed_fields(self, operator: Operator) -> list[str]:
         names = []
-        for function, before in zip(operator.functions(), self._fingerprints[operator.node.id], strict=True):
+        for function, before in zip(_with_plain_fields(operator), self._fingerprints[operator.node.id], strict=True):
             for name in fields.changed(before, function):
                 if (operator.node.id, name) not in self._run.reported:
                     self._run.reported.add((operator.node.id, name))

@@ -16,7 +16,7 @@ from beadline.graph.plan import Plan
 from beadline.runtime.operators import Operator, Setup, make_operator
 from beadline.state import codec
 from beadline.state.files import RunFiles
-from beadline.state.store import HeapStore
+from beadline.state.store import Store
 
 
 class Shipment:
@@ -58,7 +58,7 @@ class WorkerRun:
         self._shipment = shipment
         self.files = RunFiles(state_root)
         self.operators: dict[tuple[int, int], list[Operator]] = {}
-        self.stores: dict[tuple[int, int], HeapStore] = {}
+        self.stores: dict[tuple[int, int], Store] = {}
         self.reported: set[tuple[int, str]] = set()
 
     def enter(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from beadline.api.state import ListState, MapState, ValueState
 from beadline.api.state_descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -14,9 +16,10 @@ from beadline.api.state_descriptors import (
 )
 from beadline.errors import StateAccessError
 from beadline.state import keyed, ttl
+from beadline.state.key_groups import BoxedKey, encode_key
 from beadline.state.keyed import Scope, StateHandle
 from beadline.state.run import RunContent, TableChanges
-from beadline.state.store import HeapStore
+from beadline.state.store import Store
 from beadline.state.tables import Table
 from beadline.state.timers import TimerTable
 
@@ -54,11 +57,11 @@ class KeyedBackend:
         self.window_scope = Scope()
         self._handles: dict[str, tuple[StateDescriptor, StateHandle, bool]] = {}
         self._tables: dict[str, Table] = {}
-        self._store: HeapStore | None = None
+        self._store: Store | None = None
         self.event_timers: TimerTable
         self.processing_timers: TimerTable
 
-    def begin(self, store: HeapStore, now: int, namespaced_timers: bool = False) -> None:
+    def begin(self, store: Store, now: int, namespaced_timers: bool = False) -> None:
         """Start a step over a store that stands at the step's version."""
         self._store = store
         self._tables = {}
@@ -97,6 +100,25 @@ class KeyedBackend:
             handle.point_at(self._table(descriptor.name, handle.kind, windowed))
         return handle
 
+    def entries(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, StateHandle]]:
+        """All slots that have an entry in a state, each with the state's handle, in the order of their encoded keys: a
+        worker that rebuilt its store goes through them like one that kept it. The caller sets the scope's slot."""
+        handle = self.state(descriptor)
+        slots = self._table(descriptor.name, handle.kind, False).slots()
+        for slot in sorted(slots, key=lambda s: s.encoded if s.__class__ is BoxedKey else encode_key(s)):
+            self.scope.slot = slot
+            if _has_entry(handle):
+                yield slot, handle
+
+    def _ttl_ms(self, name: str) -> int | None:
+        """How long entries live, if whoever merges runs may drop those that are over."""
+        known = self._handles.get(name)
+        config = None if known is None else known[0].ttl_config
+        if config is None:
+            return None
+        cleanup = config.cleanup_strategies
+        return config.ttl_ms if cleanup.is_cleanup_in_background() or cleanup.in_full_snapshot() else None
+
     def finish(self) -> RunContent:
         """End the step: what it changed, by table. The handles must not be used until the next :meth:`begin`."""
         ttl.sweep_all(handle for _, handle, _ in self._handles.values())
@@ -104,7 +126,18 @@ class KeyedBackend:
         for name, table in self._tables.items():
             changes = table.take_changes()
             if changes:
-                content[name] = TableChanges(table.kind, table.namespaced, changes)
+                content[name] = TableChanges(table.kind, table.namespaced, changes, self._ttl_ms(name))
         self._tables = {}
         self._store = None
         return content
+
+
+def _has_entry(handle: Any) -> bool:
+    """Whether the current slot has an entry that the state's time to live lets be seen."""
+    if isinstance(handle, ValueState):
+        return handle.value() is not None
+    if isinstance(handle, MapState):
+        return not handle.is_empty()
+    if isinstance(handle, ListState):
+        return any(True for _ in handle.get())
+    return handle.get() is not None

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -31,11 +31,15 @@ CODECS = ("lz4", "zstd")
 
 @dataclass(frozen=True)
 class TableChanges:
-    """The changes of one table in one run."""
+    """The changes of one table in one run.
+
+    :ivar ttl_ms: how long an entry lives after the time it begins with, None for ever
+    """
 
     kind: str
     namespaced: bool
     changes: Changes
+    ttl_ms: int | None = None
 
 
 RunContent = dict[str, TableChanges]
@@ -72,6 +76,9 @@ def encode_run(
     if not blocks:
         return b""
     head: dict[str, Any] = {"max_parallelism": max_parallelism, "blocks": index}
+    lives = {name: table.ttl_ms for name, table in sorted(content.items()) if table.ttl_ms is not None}
+    if lives:
+        head["ttl"] = lives
     footer = json.dumps(head if codec is None else {**head, "codec": codec}).encode()
     return b"".join((_MAGIC, *blocks, footer, _checksum(footer), len(footer).to_bytes(8, "big"), _MAGIC))
 
@@ -118,35 +125,54 @@ def _sorted_rows(table: TableChanges, max_parallelism: int) -> list[tuple[int, A
 
 def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run") -> RunContent:
     """The changes of a run, restricted to a range of key groups. ``where`` names the run in errors."""
-    if not data:
-        return {}  # what a merge leaves when everything was removed again
-    if len(data) < 2 * len(_MAGIC) + 16 or data[: len(_MAGIC)] != _MAGIC or data[-len(_MAGIC) :] != _MAGIC:
-        raise VersionError(f"{where} is not a state run or is cut short ({len(data)} bytes)")
-    footer_end = len(data) - len(_MAGIC) - 16
-    length = int.from_bytes(data[footer_end + 8 : footer_end + 16], "big")
-    if length > footer_end or _checksum(data[footer_end - length : footer_end]) != data[footer_end : footer_end + 8]:
-        raise VersionError(f"{where}: checksum of the index is wrong")
-    footer = json.loads(data[footer_end - length : footer_end])
     content: RunContent = {}
     view = memoryview(data)
-    codec = footer.get("codec")
-    for name, kind, namespaced, first, last, offset, length, _count, checksum, *size in footer["blocks"]:
-        if key_groups is not None and (last < key_groups.start or first >= key_groups.stop):
-            continue
-        block = view[offset : offset + length]
-        if xxhash.xxh3_64_hexdigest(block) != checksum:
-            raise VersionError(f"{where}: checksum of table '{name}', key groups {first} to {last}, is wrong")
-        groups, slots, payloads = loads(block if codec is None else _decompress(block, codec, size[0], where))
+    for name, part in read_blocks(lambda offset, size: view[offset : offset + size], len(data), key_groups, where):
         table = content.get(name)
         if table is None:
-            table = content[name] = TableChanges(kind, namespaced, {})
-        if key_groups is None or (first >= key_groups.start and last < key_groups.stop):
-            table.changes.update(zip(slots, payloads, strict=True))
+            content[name] = part
         else:
-            for group, slot, payload in zip(groups, slots, payloads, strict=True):
-                if group in key_groups:
-                    table.changes[slot] = payload
+            table.changes.update(part.changes)
     return content
+
+
+def read_blocks(
+    read: Callable[[int, int], bytes | memoryview],
+    size: int,
+    key_groups: range | None = None,
+    where: str = "a run",
+) -> Iterator[tuple[str, TableChanges]]:
+    """The changes of a run, a block at a time, so that a run need not fit into memory.
+
+    :param read: gives some bytes of the run, by offset and length
+    :param size: how many bytes the run has
+    """
+    if not size:
+        return  # what a merge leaves when everything was removed again
+    frame = len(_MAGIC)
+    tail = bytes(read(size - frame - 16, frame + 16)) if size >= 2 * frame + 16 else b""
+    if bytes(read(0, frame)) != _MAGIC or tail[16:] != _MAGIC:
+        raise VersionError(f"{where} is not a state run or is cut short ({size} bytes)")
+    length = int.from_bytes(tail[8:16], "big")
+    start = size - frame - 16 - length
+    index = bytes(read(start, length)) if start >= 0 else b""
+    if start < 0 or _checksum(index) != tail[:8]:
+        raise VersionError(f"{where}: checksum of the index is wrong")
+    footer = json.loads(index)
+    codec, lives = footer.get("codec"), footer.get("ttl", {})
+    for name, kind, namespaced, first, last, offset, length, _count, checksum, *plain_size in footer["blocks"]:
+        if key_groups is not None and (last < key_groups.start or first >= key_groups.stop):
+            continue
+        block = memoryview(read(offset, length))
+        if xxhash.xxh3_64_hexdigest(block) != checksum:
+            raise VersionError(f"{where}: checksum of table '{name}', key groups {first} to {last}, is wrong")
+        groups, slots, payloads = loads(block if codec is None else _decompress(block, codec, plain_size[0], where))
+        if key_groups is None or (first >= key_groups.start and last < key_groups.stop):
+            changes = dict(zip(slots, payloads, strict=True))
+        else:
+            mine = zip(groups, slots, payloads, strict=True)
+            changes = {slot: payload for group, slot, payload in mine if group in key_groups}
+        yield name, TableChanges(kind, namespaced, changes, lives.get(name))
 
 
 def merge_contents(contents: Iterable[RunContent]) -> RunContent:
@@ -156,10 +182,12 @@ def merge_contents(contents: Iterable[RunContent]) -> RunContent:
         for name, newer in content.items():
             older = merged.get(name)
             if older is None:
-                merged[name] = TableChanges(newer.kind, newer.namespaced, dict(newer.changes))
+                merged[name] = replace(newer, changes=dict(newer.changes))
                 continue
             merge = TABLE_KINDS[newer.kind].merge
             changes = older.changes
+            if older.ttl_ms != newer.ttl_ms:
+                merged[name] = replace(newer, changes=changes)
             for slot, change in newer.changes.items():
                 changes[slot] = merge(changes[slot], change) if slot in changes else change
     return merged
@@ -172,7 +200,20 @@ def without_tombstones(content: RunContent) -> RunContent:
         settle = TABLE_KINDS[table.kind].settle
         changes = {slot: settle(change) for slot, change in table.changes.items()}
         changes = {slot: change for slot, change in changes.items() if change is not None}
-        kept[name] = TableChanges(table.kind, table.namespaced, changes)
+        kept[name] = replace(table, changes=changes)
+    return kept
+
+
+def without_expired(content: RunContent, now: int) -> RunContent:
+    """A content at the bottom of a handle, as :func:`without_tombstones` leaves it, without what is over by now."""
+    kept: RunContent = {}
+    for name, table in content.items():
+        if table.ttl_ms is None:
+            kept[name] = table
+            continue
+        alive_after, expire = now - table.ttl_ms, TABLE_KINDS[table.kind].expire
+        changes = {slot: expire(change, alive_after) for slot, change in table.changes.items()}
+        kept[name] = replace(table, changes={slot: change for slot, change in changes.items() if change is not None})
     return kept
 
 

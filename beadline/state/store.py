@@ -8,12 +8,15 @@ re-runs, rescaling and two jobs in one session.
 from __future__ import annotations
 
 import gc
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from sortedcontainers import SortedDict
 
 from beadline.errors import VersionError
+from beadline.state.backend_settings import ROCKSDB, BackendSettings
 from beadline.state.run import RunContent, decode_run
 from beadline.state.tables import TABLE_KINDS, Table
 from beadline.state.timers import TimerTable
@@ -23,12 +26,64 @@ from beadline.state.version import Handle, RunRef
 # task.
 _FREEZE_AFTER = 100_000
 
+Read = Callable[[RunRef], bytes]
 
-class HeapStore:
-    """Tables in dictionaries, read-only while a step runs.
 
-    :ivar version: the version the tables stand at
+@dataclass(frozen=True)
+class Place:
+    """Whose state a store holds."""
+
+    run: str
+    node: int
+    subtask: int
+    max_parallelism: int
+
+
+class Store(ABC):
+    """What a task needs of a store: a version to start from, tables with overlays, and a place for what it changed.
+
+    :ivar version: the version that the tables stand at
     """
+
+    version: str
+
+    @abstractmethod
+    def advance(self, handle: Handle, read: Read) -> bool:
+        """Bring the store to a handle's version. False if it stands outside of the handle's chain and must be
+        dropped."""
+
+    @abstractmethod
+    def table(self, name: str, kind: str, namespaced: bool = False) -> Table:
+        """A table with an empty overlay over this store."""
+
+    @abstractmethod
+    def keep(self, version: str, content: RunContent) -> None:
+        """Hold the overlay of a finished attempt until a handle names it, or names another."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many entries the store holds; it need not be exact."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """The task is over, well or not. Its tables are not used any more; another worker may be next."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The run is over: let everything go, on disk too."""
+
+
+def check_kind(name: str, known: tuple[str, bool], wanted: tuple[str, bool]) -> None:
+    if known != wanted:
+        before, now = (f"{kind}, by window" if namespaced else kind for kind, namespaced in (known, wanted))
+        raise VersionError(
+            f"state '{name}' is of kind {before} in the store and {now} in the program. "
+            "Use another state name, or the kind it was written with."
+        )
+
+
+class HeapStore(Store):
+    """Tables in dictionaries, read-only while a step runs."""
 
     def __init__(self, root: str, key_groups: range) -> None:
         self.version = root
@@ -43,16 +98,15 @@ class HeapStore:
         entries = sum(len(base) for base in self._bases.values())
         return f"<HeapStore at {self.version[:8]}, {entries} entries, {len(self._pending)} pending>"
 
-    def advance(self, handle: Handle, read: Callable[[RunRef], bytes]) -> bool:
-        """Bring the store to a handle's version. False if it stands outside of the handle's chain and must be
-        dropped."""
+    def advance(self, handle: Handle, read: Read) -> bool:
         runs = handle.after(self.version)
         if runs is None:
             return False
         for run in runs:
             content = self._pending.pop(run.version, None)
             if content is None:
-                content = decode_run(read(run), self.key_groups, where=repr(run))
+                groups = run.restricted(self.key_groups).key_groups
+                content = decode_run(read(run), groups, where=repr(run))
             self._apply(content)
             self.version = run.version
         # What is still pending was made by attempts that were never sealed.
@@ -74,22 +128,16 @@ class HeapStore:
 
     def _base(self, name: str, kind: str, namespaced: bool) -> dict[Any, Any]:
         known = self._kinds.setdefault(name, (kind, namespaced))
-        if known != (kind, namespaced):
-            raise VersionError(
-                f"state '{name}' is of kind {known[0]} in the store and {kind} in the program. "
-                "Use another state name, or the kind it was written with."
-            )
+        check_kind(name, known, (kind, namespaced))
         base = self._bases.get(name)
         if base is None:
             base = self._bases[name] = SortedDict() if kind == TimerTable.kind else {}
         return base
 
     def table(self, name: str, kind: str, namespaced: bool = False) -> Table:
-        """A table with an empty overlay over this store."""
         return TABLE_KINDS[kind](name, self._base(name, kind, namespaced), namespaced)
 
     def keep(self, version: str, content: RunContent) -> None:
-        """Hold the overlay of a finished attempt until a handle names it, or names another."""
         self._pending.clear()
         self._pending[version] = content
 
@@ -97,13 +145,44 @@ class HeapStore:
         """How many slots the store holds, timers by time."""
         return sum(len(base) for base in self._bases.values())
 
+    def release(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._bases.clear()
+        self._pending.clear()
+
 
 def open_store(
-    cached: HeapStore | None, handle: Handle, key_groups: range, read: Callable[[RunRef], bytes]
-) -> HeapStore:
-    """The store at a handle's version: the cached one if it stands in the chain, a new one otherwise."""
-    if cached is not None and cached.advance(handle, read):
+    cached: Store | None,
+    handle: Handle,
+    key_groups: range,
+    read: Read,
+    settings: BackendSettings | None = None,
+    place: Place | None = None,
+) -> Store:
+    """The store at a handle's version: the cached one if it stands in the chain, a new one otherwise.
+
+    :param settings: which backend; the heap if nothing is said
+    :param place: whose state it is, which a store with files must know
+    """
+    if cached is not None and _advanced(cached, handle, read):
         return cached
-    store = HeapStore(handle.root, key_groups)
-    store.advance(handle, read)
+    store: Store
+    if settings is not None and settings.kind == ROCKSDB:
+        from beadline.state.rocks.store import RocksStore
+
+        assert place is not None
+        store = RocksStore(handle.root, key_groups, place, settings.rocks)
+    else:
+        store = HeapStore(handle.root, key_groups)
+    _advanced(store, handle, read)
     return store
+
+
+def _advanced(store: Store, handle: Handle, read: Read) -> bool:
+    try:
+        return store.advance(handle, read)
+    except BaseException:
+        store.release()  # a run can't be read, say: the next attempt may have the files
+        raise

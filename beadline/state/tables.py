@@ -35,6 +35,10 @@ class Table:
         """The overlay as changes by slot; the overlay is empty afterwards."""
         raise NotImplementedError
 
+    def slots(self) -> set[Any]:
+        """Every slot that may have an entry."""
+        return {*self.base, *getattr(self, "overlay", ())}
+
     @staticmethod
     def apply(base: dict[Any, Any], changes: Changes) -> None:
         """Bring a base to the version behind these changes."""
@@ -49,6 +53,20 @@ class Table:
     def settle(change: Any) -> Any:
         """The change as it is over an empty base, None if nothing of it remains."""
         raise NotImplementedError
+
+    @staticmethod
+    def expire(change: Any, alive_after: int) -> Any:
+        """A settled change whose entries begin with a time, without those that are not later than ``alive_after``;
+        None if nothing of it remains."""
+        return change
+
+    def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
+        """Some slots of the base and the place to go on from; None is the beginning, and the end."""
+        if place is None:
+            place = list(self.base)
+        slots = place[-limit:]
+        del place[-limit:]
+        return slots, place or None
 
 
 class ValueTable(Table):
@@ -78,6 +96,14 @@ class ValueTable(Table):
 
     def put(self, slot: Any, value: Any) -> None:
         self.writes[slot] = value
+
+    def peek(self, slot: Any) -> Any:
+        """The value, without taking it into the overlay."""
+        value = self.writes.get(slot, MISSING)
+        return thaw(self.base.get(slot)) if value is MISSING else value
+
+    def slots(self) -> set[Any]:
+        return {*self.base, *self.writes}
 
     def take_changes(self) -> Changes:
         writes, base = self.writes, self.base
@@ -111,6 +137,10 @@ class ValueTable(Table):
     @staticmethod
     def settle(change: Any) -> Any:
         return change
+
+    @staticmethod
+    def expire(change: Any, alive_after: int) -> Any:
+        return change if thaw(change)[0] > alive_after else None
 
 
 class ListTable(Table):
@@ -167,6 +197,11 @@ class ListTable(Table):
     @staticmethod
     def settle(change: Any) -> Any:
         return (True, change[1]) if change[1] else None
+
+    @staticmethod
+    def expire(change: Any, alive_after: int) -> Any:
+        items = [item for item in change[1] if thaw(item)[0] > alive_after]
+        return (change[0], items) if items else None
 
 
 class MapTable(Table):
@@ -267,6 +302,11 @@ class MapTable(Table):
     @staticmethod
     def settle(change: Any) -> Any:
         return (True, change[1], []) if change[1] else None
+
+    @staticmethod
+    def expire(change: Any, alive_after: int) -> Any:
+        puts = {key: value for key, value in change[1].items() if thaw(value)[0] > alive_after}
+        return (change[0], puts, change[2]) if puts else None
 
 
 TABLE_KINDS: dict[str, type[Table]] = {table.kind: table for table in (ValueTable, ListTable, MapTable)}

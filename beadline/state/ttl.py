@@ -21,7 +21,6 @@ from beadline.api.state_descriptors import (
 )
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.errors import TypeMismatchError
-from beadline.state.codec import thaw
 from beadline.state.keyed import Scope, StateHandle, checked_converter
 from beadline.state.tables import MISSING, ListTable, MapTable, ValueTable
 
@@ -41,7 +40,7 @@ class _Expiring(StateHandle):
         self._show_expired = config.state_visibility is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
         self._sweeps = config.cleanup_strategies.is_cleanup_in_background()
         self._accesses = 0
-        self._to_sweep: list[Any] = []
+        self._swept_to: Any = None
 
     def _alive(self, written_at: int) -> bool:
         return written_at + self._ttl > self._scope.now
@@ -52,14 +51,12 @@ class _Expiring(StateHandle):
         self._accesses = 0
         if not self._sweeps or budget == 0:
             return
-        if not self._to_sweep:
-            self._to_sweep = list(self._table.base)
+        slots, self._swept_to = self._table.walk(self._swept_to, budget)
         saved = self._scope.slot
-        for slot in self._to_sweep[-budget:]:
+        for slot in slots:
             self._scope.slot = slot
             self._sweep_slot(slot)
         self._scope.slot = saved
-        del self._to_sweep[-budget:]
 
     def _sweep_slot(self, slot: Any) -> None:
         raise NotImplementedError
@@ -92,9 +89,7 @@ class _ExpiringValue(_Expiring):
         self._table.put(self._scope.slot, None)
 
     def _sweep_slot(self, slot: Any) -> None:
-        entry = self._table.writes.get(slot, MISSING)
-        if entry is MISSING:
-            entry = thaw(self._table.base.get(slot))
+        entry = self._table.peek(slot)
         if entry is not None and not self._alive(entry[0]):
             self._table.put(slot, None)
 

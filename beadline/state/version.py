@@ -7,7 +7,7 @@ version.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import xxhash
 
@@ -39,6 +39,7 @@ class RunRef:
     :ivar entries: how many changes it holds
     :ivar path: an absolute local path or a full URI
     :ivar checksum: :func:`checksum_of` its bytes, None if nobody has computed it yet
+    :ivar groups: first and last + 1 of the key groups that count in it; None for all
     """
 
     version: str
@@ -48,6 +49,16 @@ class RunRef:
     path: str | None = None
     offset: int = 0
     checksum: str | None = None
+    groups: tuple[int, int] | None = None
+
+    @property
+    def key_groups(self) -> range | None:
+        return None if self.groups is None else range(*self.groups)
+
+    def restricted(self, key_groups: range) -> RunRef:
+        """The same run, of which only some key groups count."""
+        first, end = self.groups or (key_groups.start, key_groups.stop)
+        return replace(self, groups=(max(first, key_groups.start), min(end, key_groups.stop)))
 
     def __repr__(self) -> str:
         place = "inline" if self.inline is not None else f"{self.path}@{self.offset}"

@@ -22,6 +22,7 @@ PYFLINK = {
     for module, entry in json.loads((HERE / file).read_text())["modules"].items()
 }
 MODULES = [
+    "datastream.async_data_stream",
     "datastream.async_retry_predicates",
     "datastream.async_retry_strategies",
     "datastream.checkpoint_config",

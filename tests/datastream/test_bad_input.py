@@ -209,14 +209,11 @@ def test_nothing_to_run() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda env: env.from_collection([1]).cache(),
         lambda env: env.from_collection([1]).add_sink(object()),
         lambda env: env.from_collection([1]).sink_to(object()),
-        lambda env: env.from_collection([1]).broadcast(MapStateDescriptor("r", Types.STRING(), Types.INT())),
         lambda env: env.add_source(object()),
         lambda env: env.from_source(object(), WatermarkStrategy.no_watermarks(), "s"),
         lambda env: env.set_python_requirements("requirements.txt"),
-        lambda env: env.get_execution_plan(),
     ],
 )
 def test_what_is_not_supported_says_so(use: Any) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from beadline.datastream import stream_execution_environment
-from beadline.master.job import JobMaster
+from beadline.checkpoint.actions import CheckpointKind, Take
+from beadline.checkpoint.snapshot import Snapshot
+from beadline.master import job
+from beadline.master.attempt import Attempt
 from tests.engine.jobs import STEP, Count, Gather, Outcome, counts, environment, gathered, keyed, run
 
 pytestmark = [pytest.mark.spark]
@@ -18,18 +20,25 @@ KEPT = 2
 BACK_AFTER = 5
 
 
-class Rewinding(JobMaster):
-    """Goes back once: after step ``BACK_AFTER`` it continues from what step ``KEPT`` left."""
+class Rewinding(Attempt):
+    """Goes back once, within a run: after step ``BACK_AFTER`` it continues from what step ``KEPT`` left."""
 
-    def _next_ranges(self, sources: Any) -> Any:
-        if self._step == KEPT:
-            positions = [(entry.position, entry.finished) for entry in sources]
-            self._kept = dict(self._book.handles), dict(self._locals), dict(self._timers), positions
-        if self._step == BACK_AFTER:
-            self._book.handles, self._locals, self._timers, positions = self._kept
-            for entry, (position, finished) in zip(sources, positions, strict=True):
-                entry.position, entry.finished = position, finished
-        return super()._next_ranges(sources)
+    _kept: Snapshot | None = None
+    _gone_back = False
+
+    def _next_ranges(self) -> Any:
+        truth = self.truth
+        if truth.step == KEPT and self._kept is None:
+            self._kept = truth.snapshot(Take(1, KEPT, CheckpointKind.CHECKPOINT), 0, {}, {})
+        if truth.step == BACK_AFTER and not self._gone_back:
+            assert self._kept is not None
+            self._gone_back = True
+            files, threshold = self._out.stepper.files, self._out.settings.checkpoints.inline_threshold
+            truth.restore(self._kept, files, threshold, ignore_unclaimed=False, skip_in_flight=False)
+            truth.step = BACK_AFTER  # the numbers of steps go on
+            for reader in self._readers:
+                reader.finished = reader.source.finished(truth.positions[reader.node.id])
+        return super()._next_ranges()
 
 
 @pytest.mark.parametrize("inline_limit", ["0 bytes", "20 kb"], ids=["in files", "inline"])
@@ -37,7 +46,7 @@ class Rewinding(JobMaster):
 def test_a_job_that_goes_back_continues_from_the_old_version(
     function: Any, results: Any, inline_limit: str, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_execution_environment, "JobMaster", Rewinding)
+    monkeypatch.setattr(job, "Attempt", Rewinding)
     env = environment(options={"execution.checkpointing.data-inline-threshold": inline_limit})
     outcome = run(env, keyed(env, RECORDS, function()), "going back")
     repeated = results(BACK_AFTER * STEP) - results(KEPT * STEP)

@@ -7,7 +7,17 @@ from typing import Any
 from beadline.common.typeinfo import Types
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, make_plan
-from beadline.graph.specs import CollectSpec, Forward, FunctionSpec, Hash, Partitioning, SourceSpec, Spec
+from beadline.graph.specs import (
+    Broadcast,
+    BroadcastSpec,
+    CollectSpec,
+    Forward,
+    FunctionSpec,
+    Hash,
+    Partitioning,
+    SourceSpec,
+    Spec,
+)
 
 ANY = Types.PICKLED_BYTE_ARRAY()
 
@@ -40,6 +50,12 @@ class Program:
         batch = options.pop("batch", False)
         name = options.pop("name", shape)
         return self.add(name, FunctionSpec(shape, function, keyed, batch), *inputs, **options)
+
+    def broadcast(self, function: Any, descriptors: tuple[Any, ...], stream: Any, rules: Node, **options: Any) -> Node:
+        """A stream, keyed if it comes by key, beside a broadcast one."""
+        keyed = isinstance(stream, tuple) and isinstance(stream[1], Hash)
+        spec = BroadcastSpec(function, descriptors, keyed)
+        return self.add("broadcast", spec, stream, (rules, Broadcast(), 1), **options)
 
     def collect(self, *inputs: Node | tuple[Any, ...], name: str = "out", **options: Any) -> Node:
         return self.add(name, CollectSpec(name), *inputs, **options)

@@ -26,7 +26,8 @@ from beadline.runtime.messages import StepHeader, SubtaskInput, TaskAck, TaskInp
 from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row, read_rows
 from beadline.runtime.task import Task
 from beadline.runtime.worker import Shipment, WorkerRun
-from beadline.state.files import RunFiles
+from beadline.state.files import RunFiles, delete_file
+from beadline.state.operator_handles import redistribute_handles
 from tests.graph.programs import Program
 
 _numbers = itertools.count()
@@ -84,12 +85,15 @@ class Job:
         self._inline_limit = inline_limit
         self._locals: dict[tuple[int, int], bytes] = {}
         self._step = 0
+        self._news: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.out: dict[str, list[Any]] = {}
         self.lines: list[str] = []
         self.staged: list[Any] = []
         self.timers: dict[tuple[int, int], int] = {}
         self.changed_fields: list[str] = []
         self.watermarks: dict[tuple[int, int], int | None] = {}
+        self.warnings: list[str] = []
+        self._restored: int | None = None
 
     def _new_worker(self) -> WorkerRun:
         return WorkerRun(self.run, self._data, str(self.folder))
@@ -104,16 +108,20 @@ class Job:
         final: bool = False,
         caught_up: bool = False,
         meddle: Meddle | None = None,
+        completed: tuple[int, ...] = (),
+        aborted: tuple[int, ...] = (),
     ) -> list[TaskAck]:
-        """Run a step and seal it. ``given``: records by source node and subtask; ``ended``: sources that end."""
+        """Run a step and seal it. ``given``: records by source node and subtask; ``ended``: sources that end;
+        ``completed`` and ``aborted``: checkpoints that functions hear of."""
         self._step += 1
+        self._news = completed, aborted
         while True:
             acks = self.attempt(given or {}, now, ended, final, caught_up, meddle)
             if self._trouble is None or self._trouble.random() < 0.7:
                 break
             if self._trouble.random() < 0.3:  # a worker died over it
                 self.workers[self._trouble.randrange(len(self.workers))] = self._new_worker()
-        seal.check(self.plan, acks, self.book.handles)
+        seal.check(self.plan, acks, self.book.handles, self.book.states)
         self._seal(acks)
         if self._trouble is not None:
             self._merge(self._header(now, False))
@@ -171,7 +179,19 @@ class Job:
         return result
 
     def _header(self, now: int, final: bool) -> StepHeader:
-        return StepHeader(self.run, self._step, now, final, (self.run,), str(self.folder), self._inline_limit)
+        completed, aborted = self._news
+        return StepHeader(
+            self.run,
+            self._step,
+            now,
+            final,
+            (self.run,),
+            str(self.folder),
+            self._inline_limit,
+            base=self._step - 1 or self._restored,
+            completed=completed,
+            aborted=aborted,
+        )
 
     def _input(
         self,
@@ -188,6 +208,7 @@ class Job:
             subtasks[node.id] = SubtaskInput(
                 handle=self.book.handles.get((node.id, partition)),
                 local=self._locals.get((node.id, partition)),
+                states=self.book.states_for(node.id, partition),
                 splits=(records[partition],) if partition < len(records) and records[partition] else (),
                 ended=final or node.id in ended,
                 caught_up=caught_up or final,
@@ -197,6 +218,7 @@ class Job:
     def _seal(self, acks: list[TaskAck]) -> None:
         subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))
         self.book.advance(((s.node, s.subtask), s.delta) for s in subtasks if s.delta is not None)
+        self.book.advance_states(((s.node, s.subtask), s.states) for s in subtasks if s.states is not None)
         for ack in subtasks:
             place = (ack.node, ack.subtask)
             if ack.local is not None:
@@ -207,6 +229,7 @@ class Job:
             self.lines += ack.lines
             self.staged += ack.staged
             self.changed_fields += ack.changed_fields
+            self.warnings += ack.warnings
             self.watermarks[place] = ack.watermark
             spec = self.plan.nodes[ack.node].spec
             if isinstance(spec, CollectSpec):
@@ -216,8 +239,35 @@ class Job:
         shipped = type("Shipped", (), {"value": self._data})
         results = [merge_in_worker(header, shipped, request) for request in self.book.merges()]
         self.book.take_merges(results)
-        self.book.drop_garbage()
+        self.drop_garbage()
         worker_module.forget_all_but(())
+
+    def drop_garbage(self) -> int:
+        """Delete the files that no handle names any more."""
+        garbage = self.book.garbage()
+        for path in garbage:
+            delete_file(path)
+        return len(garbage)
+
+    # -- going back, and going on elsewhere
+
+    def version(self) -> tuple[Any, ...]:
+        """What the last sealed step left; :meth:`go_back` continues from it."""
+        return dict(self.book.handles), dict(self.book.states), dict(self._locals), dict(self.timers)
+
+    def go_back(self, version: tuple[Any, ...]) -> None:
+        self.book.handles, self.book.states, self._locals, self.timers = (dict(part) for part in version)
+
+    def take_states(self, other: Job) -> Job:
+        """Start from the operator state of another job of the same nodes, dealt out to this job's parallelism."""
+        self._restored = other._step
+        for node in {node for node, _ in other.book.states}:
+            handles = [other.book.states.get((node, i)) for i in range(other.plan.nodes[node].parallelism)]
+            mine = self.plan.nodes[node]
+            files = RunFiles(str(self.folder))
+            dealt = redistribute_handles(handles, mine.parallelism, mine.max_parallelism, files, self._inline_limit)
+            self.book.advance_states(((node, subtask), handle) for subtask, handle in enumerate(dealt))
+        return self
 
     # -- whole jobs
 

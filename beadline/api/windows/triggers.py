@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from beadline.api.durations import as_milliseconds
-from beadline.api.state_descriptors import ReducingStateDescriptor
+from beadline.api.state_descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from beadline.api.windows.checks import check_positive
 from beadline.api.windows.trigger import Trigger, TriggerResult
 from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
 from beadline.common.time import Duration, Time
-from beadline.common.typeinfo import Types
-from beadline.errors import TypeMismatchError
+from beadline.common.typeinfo import TypeInformation, Types
+from beadline.errors import GraphError, TypeMismatchError
 
 __all__ = [
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
     "CountTrigger",
+    "DeltaTrigger",
     "EventTimeTrigger",
     "NeverTrigger",
     "ProcessingTimeTrigger",
@@ -244,6 +246,65 @@ class CountTrigger(Trigger[T, CountWindow]):
 
     def __repr__(self) -> str:
         return f"CountTrigger({self._window_size})"
+
+
+class DeltaTrigger(Trigger[T, Window]):
+    """Fires when an element is further than a threshold from the one that it fired for last, or from the first one."""
+
+    def __init__(
+        self,
+        threshold: float,
+        delta_function: Callable[[T, T], float],
+        state_type: TypeInformation | None = None,
+    ) -> None:
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+            raise TypeMismatchError(f"The threshold of a DeltaTrigger must be a number, not {threshold!r}.")
+        if not callable(delta_function):
+            raise TypeMismatchError(
+                f"The delta function of a DeltaTrigger takes two elements and returns their distance; it can't be "
+                f"{delta_function!r}. Write for example DeltaTrigger.of(10.0, lambda old, new: new[1] - old[1])."
+            )
+        self._threshold = threshold
+        self._delta_function = delta_function
+        self._last = ValueStateDescriptor("last-element", state_type or Types.PICKLED_BYTE_ARRAY())
+
+    @staticmethod
+    def of(
+        threshold: float, delta_function: Callable[[Any, Any], float], state_type: TypeInformation | None = None
+    ) -> DeltaTrigger[Any]:
+        """Fires if ``delta_function(last element, new element)`` is more than ``threshold``.
+
+        :param state_type: the type of the elements, one of which is kept for each key and window
+        """
+        return DeltaTrigger(threshold, delta_function, state_type)
+
+    def on_element(self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        last = ctx.get_partitioned_state(self._last)
+        known = last.value()
+        if known is None:
+            last.update(element)
+            return TriggerResult.CONTINUE
+        if self._delta_function(known, element) > self._threshold:
+            last.update(element)
+            return TriggerResult.FIRE
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
+        raise GraphError(
+            "DeltaTrigger can't be used with windows that merge: of two last elements none is the last one."
+        )
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        ctx.get_partitioned_state(self._last).clear()
+
+    def __repr__(self) -> str:
+        return f"DeltaTrigger({self._threshold})"
 
 
 class PurgingTrigger(Trigger[T, Window]):

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from beadline.graph.specs import (
+    AsyncSpec,
+    BroadcastSpec,
     CollectSpec,
     FunctionSpec,
+    IntervalJoinSpec,
+    JoinWindowSpec,
+    LookupSpec,
     PrintSpec,
     SinkSpec,
     SourceSpec,
     TimestampsSpec,
     WindowSpec,
 )
+from beadline.runtime.operators.async_io import AsyncOperator
 from beadline.runtime.operators.base import Operator, Setup
+from beadline.runtime.operators.broadcast import BroadcastOperator
+from beadline.runtime.operators.folded_windows import make_window_operator
 from beadline.runtime.operators.functions import FUNCTION_OPERATORS
+from beadline.runtime.operators.joins import IntervalJoinOperator, JoinWindowOperator
+from beadline.runtime.operators.lookup import LookupOperator
 from beadline.runtime.operators.sinks import CollectOperator, PrintOperator, SinkOperator
 from beadline.runtime.operators.sources import SourceOperator
 from beadline.runtime.operators.timestamps import TimestampsOperator
-from beadline.runtime.operators.windows import WindowOperator
+from beadline.runtime.operators.watermark_generators import GeneratedWatermarksOperator
 
 __all__ = ["Operator", "Setup", "make_operator"]
 
-_BY_SPEC: dict[type, type[Operator]] = {
+_BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
     SourceSpec: SourceOperator,
     TimestampsSpec: TimestampsOperator,
     PrintSpec: PrintOperator,
     CollectSpec: CollectOperator,
     SinkSpec: SinkOperator,
-    WindowSpec: WindowOperator,
+    WindowSpec: make_window_operator,
+    JoinWindowSpec: JoinWindowOperator,
+    IntervalJoinSpec: IntervalJoinOperator,
+    LookupSpec: LookupOperator,
+    AsyncSpec: AsyncOperator,
+    BroadcastSpec: BroadcastOperator,
 }
 
 
@@ -34,4 +51,6 @@ def make_operator(setup: Setup) -> Operator:
     spec = setup.node.spec
     if isinstance(spec, FunctionSpec):
         return FUNCTION_OPERATORS[spec.shape](setup)
+    if isinstance(spec, TimestampsSpec) and spec.strategy.kind == "generator":
+        return GeneratedWatermarksOperator(setup)
     return _BY_SPEC[type(spec)](setup)

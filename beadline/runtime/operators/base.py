@@ -14,12 +14,14 @@ from beadline.graph.plan import PlanNode
 from beadline.runtime.aliasing import add_settled, settle_keyed
 from beadline.runtime.context import CallContext, Clock, KeyedCallContext, KeyedClock, SubtaskContext
 from beadline.runtime.failure import NO_RECORD, UserCodeError
+from beadline.runtime.function_states import FunctionStates
 from beadline.runtime.gate import WatermarkGate
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.output import Output, is_tagged
 from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
 from beadline.state.backend import KeyedBackend
-from beadline.state.store import HeapStore
+from beadline.state.codec import dumps, loads
+from beadline.state.store import Store
 
 _EMIT_AT = 4096
 
@@ -35,8 +37,8 @@ class Setup:
 
 
 class Operator:
-    """One operator subtask in one worker. It outlives steps; what it keeps between them is in its snapshot or in
-    keyed state.
+    """One operator subtask in one worker. It outlives steps; what it keeps between them is in its snapshot, in keyed
+    state or in operator state.
 
     The life of a step: :meth:`begin`, then records and watermarks as they come, :meth:`finish`.
     """
@@ -46,6 +48,7 @@ class Operator:
         self.subtask = setup.subtask
         self.backend = KeyedBackend(self.node.name) if self.node.keyed else None
         self.context = SubtaskContext(self.node, self.subtask, self.backend, setup.parameters, setup.attempt)
+        self.states = FunctionStates(self.node, self.subtask, self.context, setup.attempt, self.call_user)
         self.output = Output(self.node.name, self._output_type(), self.node.side_types)
         self.gate: WatermarkGate = WatermarkGate(())
         self.writers: dict[int, ChannelWriter] = {}
@@ -67,7 +70,7 @@ class Operator:
         return found
 
     def open(self) -> None:
-        """Open the user's functions, once a worker and subtask."""
+        """Open the user's functions, once an object; those with operator state have taken it up before."""
         for function in self.functions():
             self.call_user(function.open, self.context)
         self.opened = True
@@ -88,7 +91,7 @@ class Operator:
 
     # -- the life of a step
 
-    def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
+    def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         """Take the state of the version that the step starts from."""
         self._header = header
         self.records_in = 0
@@ -98,7 +101,7 @@ class Operator:
         if self._untouched is None:
             self._untouched = pickle.dumps(self.snapshot(), 5)
         if start.local is not None:
-            gate, own = pickle.loads(start.local)
+            gate, own = loads(start.local)
             self.gate.restore(gate)
             self.restore(own)
         else:
@@ -147,7 +150,7 @@ class Operator:
         """Fill in what happened."""
         ack.records_in = self.records_in
         ack.records_out = self.output.count
-        ack.local = pickle.dumps((self.gate.snapshot(), self.snapshot()), 5)
+        ack.local = dumps((self.gate.snapshot(), self.snapshot()))
         ack.watermark = self.gate.current
         ack.metrics = self.context.metrics.drain()
 
@@ -166,7 +169,7 @@ class FunctionOperator(Operator):
             self.clock = Clock(self.node.name)
             self.call = CallContext(self.clock)
 
-    def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
+    def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
         self.clock.now = header.now
         self.clock.watermark = self.gate.current

@@ -10,7 +10,7 @@ from beadline.runtime.failure import UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
 from beadline.runtime.writer import Timestamps
-from beadline.state.store import HeapStore
+from beadline.state.store import Store
 
 
 class PrintOperator(Operator):
@@ -68,7 +68,7 @@ class SinkOperator(Operator):
         self._sink = spec.sink
         self._stager: Any = None
 
-    def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
+    def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
         self._stager = self._sink.stager(self.subtask, header.step, header.now)
 

@@ -10,7 +10,7 @@ from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
 from beadline.runtime.writer import Timestamps
-from beadline.state.store import HeapStore
+from beadline.state.store import Store
 
 
 class TimestampsOperator(Operator):
@@ -42,7 +42,7 @@ class TimestampsOperator(Operator):
     def _output_type(self) -> Any:
         return None
 
-    def begin(self, header: StepHeader, start: SubtaskInput, store: HeapStore | None) -> None:
+    def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
         self._caught_up = start.caught_up
         if self._active_at is None:

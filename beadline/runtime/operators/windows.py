@@ -31,6 +31,7 @@ from beadline.runtime.operators.merging_windows import MergingWindows
 from beadline.runtime.operators.window_contexts import AssignerContext, TriggerCallContext, WindowCallContext
 from beadline.runtime.writer import Timestamps
 
+_EMIT_AT = 4096
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 
 
@@ -236,8 +237,13 @@ class WindowOperator(FunctionOperator):
         self._react(react(timestamp, window, self._triggering), window, state_window)
         if event_time is self._event_time and timestamp == self._cleanup_time(window):
             self._drop(window, state_window)
-        self._flush()
+        if len(self._results) >= _EMIT_AT:
+            self._flush()
         return None
+
+    def _fire(self, due: Any, domain: TimeDomain) -> None:
+        super()._fire(due, domain)
+        self._flush()
 
     def _drop(self, window: Any, state_window: Any) -> None:
         self._enter_window(state_window)

@@ -1,0 +1,114 @@
+"""Asynchronous functions on a stream: enrichment from services and databases, many calls at a time."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from beadline.api.async_functions import AsyncFunction, AsyncRetryStrategy
+from beadline.api.async_retry import NO_RETRY_STRATEGY
+from beadline.api.durations import as_milliseconds
+from beadline.common.time import Duration, Time
+from beadline.common.typeinfo import TypeInformation
+from beadline.datastream.data_stream import DataStream, check_process_function
+from beadline.errors import ConfigurationError, TypeMismatchError
+from beadline.graph.specs import AsyncSpec
+
+__all__ = ["AsyncDataStream"]
+
+
+class AsyncDataStream:
+    """Applies an :class:`AsyncFunction`::
+
+        AsyncDataStream.unordered_wait(stream, Lookup(), Time.seconds(10), capacity=50, output_type=Types.STRING())
+
+    The function's ``open`` is called with its event loop running, so clients can be made there; ``open`` and ``close``
+    may be ``async def``. A task that Spark runs again asks again: calls are made at least once, their results take
+    effect exactly once.
+    """
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time | Duration,
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results in any order between two watermarks.
+
+        It is the order of the elements here: results are seen when their step is sealed, and until then the function
+        is done with all of them, so that a result gains nothing by going first.
+        """
+        return AsyncDataStream.unordered_wait_with_retry(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        )
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """As ``unordered_wait``, with more attempts where the strategy asks for them."""
+        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time | Duration,
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """Results in the order of the elements.
+
+        :param timeout: for one element, all attempts together; 0 for none
+        :param capacity: how many calls of a subtask may be under way at a time
+        """
+        return AsyncDataStream.ordered_wait_with_retry(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        )
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream:
+        """As ``ordered_wait``, with more attempts where the strategy asks for them."""
+        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
+
+
+def _wait(
+    stream: DataStream,
+    function: AsyncFunction[Any, Any],
+    timeout: Time | Duration,
+    retry: AsyncRetryStrategy[Any],
+    capacity: int,
+    output_type: TypeInformation | None,
+) -> DataStream:
+    if not isinstance(stream, DataStream):
+        raise TypeMismatchError(f"AsyncDataStream takes a DataStream first, got {type(stream).__name__}")
+    check_process_function(function, AsyncFunction, "AsyncDataStream")
+    name = type(function).__name__
+    if not inspect.iscoroutinefunction(function.async_invoke):
+        raise TypeMismatchError(f"the method async_invoke of {name} must be declared with 'async def'")
+    if not isinstance(retry, AsyncRetryStrategy):
+        raise TypeMismatchError(f"an AsyncRetryStrategy is needed, got {retry!r}; use AsyncRetryStrategy.no_restart()")
+    if retry.get_retry_predicate() is None:
+        raise ConfigurationError(f"get_retry_predicate() of {type(retry).__name__} gave None")
+    millis = as_milliseconds(timeout, "timeout")
+    if retry is not NO_RETRY_STRATEGY and millis <= 0:
+        raise ConfigurationError(
+            f"retries need a timeout of more than 0 ms, got {millis} ms: it ends the attempts for an element"
+        )
+    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+        raise ConfigurationError(f"capacity is the number of calls at a time, an int of 1 or more, got {capacity!r}")
+    return stream._apply("async wait operator", AsyncSpec(function, millis, capacity, retry), output_type)

@@ -1,0 +1,137 @@
+"""A table that travels to the workers once a run and is read there once a worker.
+
+It rides in the run's one broadcast. There it is a block of Arrow bytes, however often the functions around it are
+unpickled: all copies in a process are the same object, which reads its rows when somebody first asks for them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+import xxhash
+
+from beadline.common.types import new_row
+from beadline.errors import TypeMismatchError
+
+
+class Index:
+    """Rows by the values of some columns, in the order of the table. Rows with None in one of them are left out.
+
+    :ivar rows: tuples of values by key; a key of several columns is a tuple
+    :ivar nested: whether values can be lists, dictionaries or rows, which somebody could change
+    """
+
+    def __init__(self, table: pa.Table, on: str | tuple[str, ...]) -> None:
+        self.on = on
+        self.composite = not isinstance(on, str)
+        self.names: list[str] = table.column_names
+        self.nested = any(map(pa.types.is_nested, table.schema.types))
+        columns = dict(zip(self.names, map(_values, table.columns), strict=True))
+        parts = [columns[name] for name in ((on,) if isinstance(on, str) else on)]
+        keys = zip(*parts, strict=True) if self.composite else iter(parts[0])
+        rows: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+        for key, values in zip(keys, zip(*columns.values(), strict=True), strict=True):
+            if None not in key if self.composite else key is not None:
+                rows[key].append(values)
+        self.rows = dict(rows)
+        fields = [table.schema.field(name) for name in ((on,) if isinstance(on, str) else on)]
+        self._columns = [(field.name, str(field.type), _is_text(field.type)) for field in fields]
+
+    def check(self, key: Any) -> None:
+        """Refuse a key that was not found because it can't be: a number can't equal a text."""
+        parts = key if self.composite else (key,)
+        if len(parts) != len(self._columns):
+            names = [name for name, _, _ in self._columns]
+            raise TypeMismatchError(
+                f"lookup(): the table is looked up by the {len(names)} columns {names}, but the key has {len(parts)} "
+                f"values: {key!r}"
+            )
+        for part, (name, kind, is_text) in zip(parts, self._columns, strict=True):
+            if part is not None and isinstance(part, str) != is_text:
+                raise TypeMismatchError(
+                    f"lookup(): a key of type {type(part).__name__} can't equal a value of column '{name}', which is "
+                    f"of type {kind}: {part!r}. Convert one of them."
+                )
+
+
+class LookupTable:
+    """The rows of a DataFrame as it was when the program was declared.
+
+    :ivar data: an Arrow stream
+    """
+
+    def __init__(self, data: bytes, rows: int) -> None:
+        self.data = data
+        self.rows = rows
+        self.digest = xxhash.xxh3_128_hexdigest(data)
+        self._indexes: dict[str | tuple[str, ...], Index] = {}
+
+    @staticmethod
+    def of(table: pa.Table) -> LookupTable:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table)
+        return LookupTable(sink.getvalue().to_pybytes(), table.num_rows)
+
+    def __repr__(self) -> str:
+        return f"<LookupTable of {self.rows} rows, {len(self.data)} bytes>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _shared, (self.digest, self.rows, self.data)
+
+    def index(self, on: str | tuple[str, ...]) -> Index:
+        """The rows by a column or several; made at first use."""
+        known = self._indexes.get(on)
+        if known is None:
+            with pa.ipc.open_stream(self.data) as reader:
+                known = self._indexes[on] = Index(reader.read_all(), on)
+        return known
+
+
+_tables: WeakValueDictionary[str, LookupTable] = WeakValueDictionary()
+
+
+def _shared(digest: str, rows: int, data: bytes) -> LookupTable:
+    table = _tables.get(digest)
+    if table is None:
+        table = _tables[digest] = LookupTable(data, rows)
+    return table
+
+
+# -- Python values of Arrow columns: as PySpark's collect() gives them, but structs are Rows of Beadline
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    convert = _converter(column.type)
+    values: list[Any] = column.to_pylist()
+    return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        parts = [_or_none(_converter(field.type)) for field in kind]
+        return lambda value: new_row([part(value[n]) for part, n in zip(parts, names, strict=True)], names)
+    if pa.types.is_map(kind):
+        key, item = _or_none(_converter(kind.key_type)), _or_none(_converter(kind.item_type))
+        return lambda value: {key(k): item(v) for k, v in value}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        element = _or_none(_converter(kind.value_type))
+        return lambda value: [element(v) for v in value]
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return lambda value: value.replace(tzinfo=None)
+    return None
+
+
+def _or_none(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    if convert is None:
+        return lambda value: value
+    return lambda value: None if value is None else convert(value)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,0 +1,193 @@
+"""Which state backend a job works with, and its limits: plain values that travel with every step."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from typing import Any
+
+from beadline.common.configuration import Configuration
+from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
+
+__all__ = ["KEYS", "BackendSettings", "RocksSettings", "require_rocksdict"]
+
+TYPE = "state.backend.type"
+_ROCKS = "state.backend.rocksdb."
+DIRECTORIES = _ROCKS + "localdir"
+PREDEFINED = _ROCKS + "predefined-options"
+FACTORY = _ROCKS + "options-factory"
+MANAGED = _ROCKS + "memory.managed"
+FIXED = _ROCKS + "memory.fixed-per-slot"
+WRITE_RATIO = _ROCKS + "memory.write-buffer-ratio"
+BLOCK_CACHE = _ROCKS + "block.cache-size"
+BLOCK_SIZE = _ROCKS + "block.blocksize"
+WRITE_BUFFER = _ROCKS + "writebuffer.size"
+WRITE_BUFFERS = _ROCKS + "writebuffer.count"
+WRITE_BUFFERS_TO_MERGE = _ROCKS + "writebuffer.number-to-merge"
+THREADS = _ROCKS + "thread.num"
+OPEN_FILES = _ROCKS + "files.open"
+BLOOM = _ROCKS + "use-bloom-filter"
+BLOOM_BITS = _ROCKS + "bloom-filter.bits-per-key"
+LEVEL_BASE = _ROCKS + "compaction.level.max-size-level-base"
+TARGET_FILE = _ROCKS + "compaction.level.target-file-size-base"
+DYNAMIC_LEVELS = _ROCKS + "compaction.level.use-dynamic-size"
+STYLE = _ROCKS + "compaction.style"
+
+#: All keys that :meth:`BackendSettings.from_configuration` reads.
+KEYS = frozenset(
+    {TYPE, DIRECTORIES, PREDEFINED, FACTORY, MANAGED, FIXED, WRITE_RATIO, BLOCK_CACHE, BLOCK_SIZE, WRITE_BUFFER}
+    | {WRITE_BUFFERS, WRITE_BUFFERS_TO_MERGE, THREADS, OPEN_FILES, BLOOM, BLOOM_BITS, LEVEL_BASE, TARGET_FILE}
+    | {DYNAMIC_LEVELS, STYLE}
+)
+
+HEAP, ROCKSDB = "hashmap", "rocksdb"
+_HEAP_NAMES = frozenset({HEAP, "jobmanager", "filesystem"})
+_STYLES = ("level", "universal", "none")
+_MB = 1 << 20
+_LEAST_MEMORY = 8 * _MB
+
+# What a set of predefined options says where the job says nothing of its own.
+_PREDEFINED: dict[str, dict[str, Any]] = {
+    "DEFAULT": {},
+    "SPINNING_DISK_OPTIMIZED": {"threads": 4, "dynamic_levels": True},
+    "SPINNING_DISK_OPTIMIZED_HIGH_MEM": {
+        "threads": 4,
+        "dynamic_levels": True,
+        "block_cache": 256 * _MB,
+        "block_size": 128 << 10,
+        "write_buffer": 64 * _MB,
+        "write_buffers": 4,
+        "write_buffers_to_merge": 3,
+        "level_base": 1024 * _MB,
+        "target_file": 256 * _MB,
+    },
+    "FLASH_SSD_OPTIMIZED": {"threads": 4},
+}
+
+
+@dataclass(frozen=True)
+class RocksSettings:
+    """How RocksDB works in a Python worker. Sizes are in bytes.
+
+    :ivar memory: what all databases of a worker share for blocks, filters and write buffers; None if each has
+        ``block_cache`` and its write buffers of its own
+    :ivar write_ratio: the part of ``memory`` that write buffers may take
+    :ivar directories: local folders for its files; none for Spark's
+    :ivar style: how files are compacted: ``level``, ``universal``, or ``none`` at all
+    """
+
+    memory: int | None = 256 * _MB
+    write_ratio: float = 0.5
+    directories: tuple[str, ...] = ()
+    block_cache: int = 8 * _MB
+    block_size: int = 4 << 10
+    write_buffer: int = 64 * _MB
+    write_buffers: int = 2
+    write_buffers_to_merge: int = 1
+    threads: int = 2
+    open_files: int = -1
+    bloom_bits: int = 10
+    level_base: int = 256 * _MB
+    target_file: int = 64 * _MB
+    dynamic_levels: bool = False
+    style: str = "level"
+
+    @staticmethod
+    def from_configuration(configuration: Configuration) -> RocksSettings:
+        factory = configuration.get_string(FACTORY, None)
+        if factory:
+            raise UnsupportedFeatureError(
+                f"{FACTORY}: {factory!r} names a Java class, and RocksDB runs without Java here. "
+                f"Use {PREDEFINED}, or the keys {_ROCKS}*."
+            )
+        ready = configuration.get_string(PREDEFINED, "DEFAULT").strip().upper()
+        if ready not in _PREDEFINED:
+            raise ConfigurationError(f"{PREDEFINED}: {ready!r} is not known. Use one of {', '.join(_PREDEFINED)}.")
+        values = dict(_PREDEFINED[ready])
+        for name, key, least in (
+            ("block_cache", BLOCK_CACHE, 1),
+            ("block_size", BLOCK_SIZE, 64),
+            ("write_buffer", WRITE_BUFFER, 64 << 10),
+            ("level_base", LEVEL_BASE, 1),
+            ("target_file", TARGET_FILE, 1),
+        ):
+            _take(values, name, key, configuration.get_memory_bytes(key, None), least)
+        for name, key, least in (
+            ("write_buffers", WRITE_BUFFERS, 1),
+            ("write_buffers_to_merge", WRITE_BUFFERS_TO_MERGE, 1),
+            ("threads", THREADS, 1),
+            ("open_files", OPEN_FILES, -1),
+            ("bloom_bits", BLOOM_BITS, 1),
+        ):
+            _take(values, name, key, configuration.get_integer(key, None), least)
+        if not configuration.get_boolean(BLOOM, True):
+            values["bloom_bits"] = 0
+        if configuration.contains_key(DYNAMIC_LEVELS):
+            values["dynamic_levels"] = configuration.get_boolean(DYNAMIC_LEVELS, False)
+        values["style"] = configuration.get_string(STYLE, "level").strip().lower()
+        if values["style"] not in _STYLES:
+            raise ConfigurationError(f"{STYLE}: {values['style']!r} can't work. Use one of {', '.join(_STYLES)}.")
+        values["write_ratio"] = configuration.get_float(WRITE_RATIO, RocksSettings.write_ratio)
+        if not 0 < values["write_ratio"] < 1:
+            raise ConfigurationError(f"{WRITE_RATIO} must lie between 0 and 1, got {values['write_ratio']}")
+        if configuration.contains_key(FIXED):
+            _take(values, "memory", FIXED, configuration.get_memory_bytes(FIXED, None), _LEAST_MEMORY)
+        elif not configuration.get_boolean(MANAGED, True):
+            values["memory"] = None
+        values["directories"] = _directories(configuration)
+        return RocksSettings(**values)
+
+
+@dataclass(frozen=True)
+class BackendSettings:
+    """The state backend of a job: ``hashmap`` or ``rocksdb``, and what RocksDB is told."""
+
+    kind: str = HEAP
+    rocks: RocksSettings = field(default_factory=RocksSettings)
+
+    @staticmethod
+    def from_configuration(configuration: Configuration) -> BackendSettings:
+        kind = (configuration.get_string(TYPE, None) or HEAP).strip().lower()
+        if kind in _HEAP_NAMES:
+            return BackendSettings()
+        if kind != ROCKSDB:
+            raise ConfigurationError(f"{TYPE}: {kind!r} is not known. Use 'hashmap' or 'rocksdb'.")
+        return BackendSettings(ROCKSDB, RocksSettings.from_configuration(configuration))
+
+    def without_effect(self, keys: set[str]) -> set[str]:
+        """Of the keys that a job sets, those that its other settings leave without effect."""
+        mine = keys & KEYS - {TYPE}
+        if self.kind != ROCKSDB:
+            return mine
+        if self.rocks.memory is not None:
+            return mine & ({BLOCK_CACHE} | ({MANAGED} if FIXED in keys else set()))
+        return mine & {WRITE_RATIO}
+
+
+def require_rocksdict() -> None:
+    """RocksDB comes with an extra that need not be installed."""
+    if importlib.util.find_spec("rocksdict") is None:
+        raise EnvironmentSetupError(
+            "the state backend 'rocksdb' needs the package rocksdict: pip install 'beadline[rocksdb]' where the job is "
+            "started and on all workers, or use state.backend.type: hashmap"
+        )
+
+
+def _take(values: dict[str, Any], name: str, key: str, value: int | None, least: int) -> None:
+    """What the job itself says wins over what is predefined."""
+    if value is None:
+        return
+    if value < least:
+        raise ConfigurationError(f"{key} must be at least {least}, got {value}")
+    values[name] = value
+
+
+def _directories(configuration: Configuration) -> tuple[str, ...]:
+    text = configuration.get_string(DIRECTORIES, None) or ""
+    found = []
+    for path in filter(None, map(str.strip, text.split(","))):
+        local = path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
+        if "://" in local:
+            raise ConfigurationError(f"{DIRECTORIES}: {path!r} is not on a local disk")
+        found.append(local)
+    return tuple(found)

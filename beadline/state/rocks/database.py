@@ -1,0 +1,153 @@
+"""Opening RocksDB: its limits, its folder, and the lock that says whose it is."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from functools import lru_cache
+from typing import Any
+
+from beadline.errors import StepError
+from beadline.state.backend_settings import RocksSettings, require_rocksdict
+
+_RETRY_SECONDS = 0.005
+_LARGEST_ARENA = 1 << 20
+
+_held: set[str] = set()
+
+
+class Lock:
+    """The right to use a folder, which one process has at a time and loses when it dies.
+
+    POSIX locks are not inherited by processes that user code forks; within this process a set does the work.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._path = f"{folder}.lock"
+        self._file: int | None = None
+
+    def acquire(self, seconds: float) -> bool:
+        """Wait a short while for it."""
+        until = time.monotonic() + seconds
+        while not self._try():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_RETRY_SECONDS)
+        return True
+
+    def _try(self) -> bool:
+        if self._path in _held:
+            return False
+        file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            return False
+        self._file = file
+        _held.add(self._path)
+        return True
+
+    def release(self) -> None:
+        if self._file is not None:
+            _held.discard(self._path)
+            os.close(self._file)
+            self._file = None
+
+    def forget(self) -> None:
+        """Release it and remove its file: the folder is not used again."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+        self.release()
+
+
+def folder_for(settings: RocksSettings, run: str, place: str, number: int) -> str:
+    """The folder of one subtask's database, made if need be. Spark removes its local folders when it ends."""
+    spark = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
+    roots = settings.directories or tuple(spark) or (tempfile.gettempdir(),)
+    parent = os.path.join(roots[number % len(roots)], "beadline-rocksdb", run)
+    try:
+        os.makedirs(parent, exist_ok=True)
+    except OSError as error:
+        raise StepError(f"can't make the folder {parent} for RocksDB: {error}") from error
+    return os.path.join(parent, place)
+
+
+def private(folder: str) -> str:
+    """A folder beside one that somebody else uses."""
+    return f"{folder}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(folder))  # only if it was the last one
+
+
+@lru_cache(maxsize=4)
+def _shared_memory(memory: int, write_ratio: float) -> tuple[Any, Any]:
+    """One cache for all databases of this process; write buffers are charged to it."""
+    import rocksdict
+
+    cache = rocksdict.Cache(memory)
+    buffers = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(int(memory * write_ratio), False, cache)
+    return cache, buffers
+
+
+def make_options(settings: RocksSettings) -> Any:
+    require_rocksdict()
+    import rocksdict
+
+    options = rocksdict.Options(raw_mode=True)
+    blocks = rocksdict.BlockBasedOptions()
+    options.create_if_missing(True)
+    write_buffer = settings.write_buffer
+    if settings.memory is None:
+        blocks.set_block_cache(rocksdict.Cache(settings.block_cache))
+    else:
+        cache, buffers = _shared_memory(settings.memory, settings.write_ratio)
+        blocks.set_block_cache(cache)
+        options.set_write_buffer_manager(buffers)
+        # Two of them must fit, or the second would push out all that is cached.
+        write_buffer = min(write_buffer, int(settings.memory * settings.write_ratio) // 2)
+    blocks.set_cache_index_and_filter_blocks(True)
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    blocks.set_block_size(settings.block_size)
+    blocks.set_format_version(5)
+    if settings.bloom_bits:
+        blocks.set_bloom_filter(settings.bloom_bits, False)
+    options.set_block_based_table_factory(blocks)
+    options.set_write_buffer_size(write_buffer)
+    options.set_arena_block_size(min(_LARGEST_ARENA, write_buffer // 8))
+    options.set_max_write_buffer_number(settings.write_buffers)
+    options.set_min_write_buffer_number_to_merge(settings.write_buffers_to_merge)
+    options.set_max_background_jobs(settings.threads)
+    options.set_max_open_files(settings.open_files)
+    options.set_max_bytes_for_level_base(settings.level_base)
+    options.set_target_file_size_base(settings.target_file)
+    options.set_level_compaction_dynamic_level_bytes(settings.dynamic_levels)
+    if settings.style == "universal":
+        options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
+    elif settings.style == "none":
+        options.set_disable_auto_compactions(True)
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    # The log says nothing that anybody would miss in a folder that lives as long as the job.
+    options.set_keep_log_file_num(1)
+    options.set_max_log_file_size(1 << 20)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    return options
+
+
+def unlogged() -> Any:
+    """Write options without a log: what a crash takes is read again from the runs."""
+    import rocksdict
+
+    options = rocksdict.WriteOptions()
+    options.disable_wal = True
+    return options

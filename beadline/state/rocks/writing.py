@@ -1,0 +1,237 @@
+"""From changes to rows.
+
+Deltas go through a write batch. What a list or a map held before decides which rows go: lists look at one row a slot,
+maps that were cleared at their entries. Over an empty database nothing was there before, and rows that come in order
+go straight into files that RocksDB takes as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from beadline.state.codec import dumps
+from beadline.state.rocks.keys import OPAQUE, RowKeys, TimerKeys, encode_map_key, is_plain
+from beadline.state.rocks.payloads import ListRow, owned, pack, pack_segment
+from beadline.state.rocks.tables import Rows, read_opaque
+from beadline.state.tables import Changes
+
+_LOOK_UP = 1000
+_CHUNK_BYTES = 256 << 10
+_CLEAR_ONE_BY_ONE = 1000
+_FILE_BYTES = 64 << 20
+CHUNKS = 0x8000  # tables of list chunks: the list's own number plus this
+
+Put = Callable[[bytes, bytes], None]
+Delete = Callable[[bytes], None]
+
+
+def _plain_slot(slot: Any) -> bool:
+    return slot.__class__ is str or is_plain(slot)
+
+
+class Batch:
+    """Rows on their way into the database, in one batch."""
+
+    def __init__(self, database: Any, rows: Rows, empty: bool) -> None:
+        import rocksdict
+
+        self._database = database
+        self._rows = rows
+        self._empty = empty
+        self.batch = rocksdict.WriteBatch(raw_mode=True)
+        self._put: Put = self.batch.put
+        self._delete: Delete = self.batch.delete
+
+    def values(self, keys: RowKeys, changes: Changes) -> None:
+        put, delete, of_slot = self._put, self._delete, keys.of_slot
+        for slot, value in changes.items():
+            if value is None:
+                if not self._empty:
+                    delete(of_slot(slot))
+            elif slot.__class__ is str or is_plain(slot):
+                put(of_slot(slot), pack(value))
+            else:
+                put(of_slot(slot), owned(slot, pack(value)))
+
+    def lists(self, keys: RowKeys, chunk_keys: RowKeys, changes: Changes) -> None:
+        put, delete, of_slot = self._put, self._delete, keys.of_slot
+        left = iter(changes.items())
+        while part := list(islice(left, _LOOK_UP)):
+            names = [of_slot(slot) for slot, _ in part]
+            before = [None] * len(names) if self._empty else self._database.get(names)
+            for name, data, (slot, (replaced, items)) in zip(names, before, part, strict=True):
+                row = ListRow(data)
+                if replaced:
+                    for number in range(row.chunks):
+                        delete(_chunk(chunk_keys, slot, number))
+                    row.chunks, row.tail = 0, b""
+                segment = pack_segment(items) if items else b""
+                if row.tail and len(row.tail) + len(segment) > _CHUNK_BYTES:
+                    put(_chunk(chunk_keys, slot, row.chunks), row.tail)
+                    row.chunks, row.tail = row.chunks + 1, b""
+                row.tail += segment
+                if row.chunks or row.tail:
+                    if data is None and not _plain_slot(slot):
+                        row.owner = owned(slot, b"")
+                    put(name, row.pack())
+                elif data is not None:
+                    delete(name)
+
+    def maps(self, keys: RowKeys, changes: Changes) -> None:
+        put, delete = self._put, self._delete
+        for slot, (cleared, puts, removed) in changes.items():
+            prefix, plain = keys.of_slot(slot), _plain_slot(slot)
+            if cleared and not self._empty:
+                self._clear(prefix)
+            opaque_puts, opaque_removed = {}, []
+            for map_key in removed:
+                encoded = encode_map_key(map_key)
+                if encoded is None:
+                    opaque_removed.append(map_key)
+                else:
+                    delete(prefix + encoded)
+            for map_key, value in puts.items():
+                encoded = encode_map_key(map_key)
+                if encoded is None:
+                    opaque_puts[map_key] = value
+                elif plain and is_plain(map_key):
+                    put(prefix + encoded, pack(value))
+                else:
+                    put(prefix + encoded, owned((slot, map_key), pack(value)))
+            if opaque_puts or opaque_removed:
+                self._opaque(prefix + OPAQUE, slot, cleared, opaque_puts, opaque_removed)
+
+    def _opaque(self, name: bytes, slot: Any, cleared: bool, puts: dict[Any, Any], removed: list[Any]) -> None:
+        data = None if cleared or self._empty else self._database.get(name)
+        entries = {} if data is None else read_opaque(data)
+        for map_key in removed:
+            entries.pop(map_key, None)
+        entries.update(puts)
+        if entries:
+            self._put(name, owned((slot, None), dumps(entries)))
+        elif data is not None:
+            self._delete(name)
+
+    def _clear(self, prefix: bytes) -> None:
+        found = 0
+        for row, _ in self._rows.from_(prefix, prefix):
+            found += 1
+            if found > _CLEAR_ONE_BY_ONE:
+                self.batch.delete_range(prefix, prefix + OPAQUE + b"\xff")
+                return
+            self._delete(row)
+
+    def timers(self, keys: TimerKeys, changes: Changes) -> None:
+        put, delete, of = self._put, self._delete, keys.of
+        for slot, (added, removed) in changes.items():
+            data = b"" if _plain_slot(slot) else owned(slot, b"")
+            if not self._empty:
+                for timestamp in removed:
+                    delete(of(timestamp, slot))
+            for timestamp in added:
+                put(of(timestamp, slot), data)
+
+
+class SortedFiles:
+    """Rows that come in order, written as RocksDB's own files: nothing has to be sorted or compacted again."""
+
+    def __init__(self, database: Any, options: Any, folder: str) -> None:
+        self._database = database
+        self._options = options
+        self._folder = folder
+        self._writer: Any = None
+        self._path = ""
+        self._last = b""
+        self._size = 0
+
+    def take(self, rows: list[tuple[bytes, bytes]]) -> bool:
+        """Write some rows; False if they don't follow those before."""
+        if not rows:
+            return True
+        rows.sort()
+        if rows[0][0] <= self._last:
+            return False
+        if self._writer is None:
+            import rocksdict
+
+            self._path = os.path.join(self._folder, f"load-{uuid.uuid4().hex[:8]}.sst")
+            self._writer = rocksdict.SstFileWriter(self._options)
+            self._writer.open(self._path)
+        writer = self._writer
+        for name, data in rows:
+            writer[name] = data
+            self._size += len(name) + len(data)
+        self._last = rows[-1][0]
+        if self._size >= _FILE_BYTES:
+            self.finish()
+        return True
+
+    def finish(self) -> None:
+        """Hand over what was written."""
+        if self._writer is None:
+            return
+        import rocksdict
+
+        self._writer.finish()
+        self._writer, self._size = None, 0
+        moved = rocksdict.IngestExternalFileOptions()
+        moved.set_move_files(True)
+        self._database.ingest_external_file([self._path], moved)
+
+
+def value_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
+    """The rows of values over an empty database."""
+    of_slot = keys.of_slot
+    return [
+        (of_slot(slot), pack(value) if _plain_slot(slot) else owned(slot, pack(value)))
+        for slot, value in changes.items()
+        if value is not None
+    ]
+
+
+def list_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
+    """The rows of lists over an empty database."""
+    found = []
+    for slot, (_, items) in changes.items():
+        if items:
+            row = ListRow(None)
+            row.tail = pack_segment(items)
+            row.owner = b"" if _plain_slot(slot) else owned(slot, b"")
+            found.append((keys.of_slot(slot), row.pack()))
+    return found
+
+
+def map_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
+    """The rows of maps over an empty database."""
+    found: list[tuple[bytes, bytes]] = []
+    for slot, (_, puts, _removed) in changes.items():
+        prefix, plain = keys.of_slot(slot), _plain_slot(slot)
+        opaque = {}
+        for map_key, value in puts.items():
+            encoded = encode_map_key(map_key)
+            if encoded is None:
+                opaque[map_key] = value
+            else:
+                data = pack(value) if plain and is_plain(map_key) else owned((slot, map_key), pack(value))
+                found.append((prefix + encoded, data))
+        if opaque:
+            found.append((prefix + OPAQUE, owned((slot, None), dumps(opaque))))
+    return found
+
+
+def _chunk(keys: RowKeys, slot: Any, number: int) -> bytes:
+    return keys.of_slot(slot) + number.to_bytes(4, "big")
+
+
+def parts_of(changes: Changes, size: int) -> Iterator[Changes]:
+    """Changes, some slots at a time."""
+    if len(changes) <= size:
+        yield changes
+        return
+    left = iter(changes.items())
+    while part := dict(islice(left, size)):
+        yield part

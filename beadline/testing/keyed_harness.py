@@ -1,0 +1,195 @@
+"""The harness for what stands behind ``key_by``: it can look into keyed state and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beadline.api.function import Function, KeySelector
+from beadline.api.output_tag import OutputTag
+from beadline.api.state import ListState, MapState, ValueState
+from beadline.api.state_descriptors import StateDescriptor
+from beadline.common import Configuration
+from beadline.common.typeinfo import TypeInformation
+from beadline.datastream.data_stream import DataStream
+from beadline.errors import ConfigurationError
+from beadline.graph.plan import PlanNode
+from beadline.state.backend import KeyedBackend
+from beadline.state.key_groups import BoxedKey, KeyRouter, key_group_range
+from beadline.state.store import HeapStore, open_store
+from beadline.state.timers import TimerTable
+from beadline.testing.harness import Harness
+
+Selector = Callable[[Any], Any] | KeySelector
+
+
+@dataclass(frozen=True)
+class Timer:
+    """A timer that waits.
+
+    :ivar window: of operators whose timers belong to a window as well, the window
+    """
+
+    timestamp: int
+    key: Any
+    window: Any = None
+
+
+class KeyedHarness(Harness):
+    """Runs a function behind ``key_by``, element by element, and looks into its state::
+
+        with KeyedHarness(Count(), lambda word: word) as harness:
+            assert harness.push("a") == [("a", 1)]
+            assert harness.state(ValueStateDescriptor("count", Types.LONG()), "a") == 1
+
+    See :class:`Harness` for pushing, time, outputs, snapshots and failures.
+
+    :param function: a function, or a callable that is handed the keyed streams and gives the resulting stream:
+        ``lambda words: words.window(…).reduce(…)``
+    :param key_selector: gives the key of an element; for two inputs a pair of them, of which one may be None for an
+        input without a key (a broadcast stream)
+    :param key_type: the type of the key
+    """
+
+    def __init__(
+        self,
+        function: Function | Callable[..., DataStream],
+        key_selector: Selector | Sequence[Selector | None],
+        *,
+        key_type: TypeInformation | None = None,
+        parallelism: int = 1,
+        max_parallelism: int | None = None,
+        input_type: TypeInformation | Sequence[TypeInformation] | None = None,
+        output_type: TypeInformation | None = None,
+        side_outputs: Sequence[OutputTag] = (),
+        configuration: Configuration | None = None,
+    ) -> None:
+        self._selectors: list[Any] = list(key_selector) if isinstance(key_selector, list | tuple) else [key_selector]
+        self._key_type = key_type
+        self._stores: dict[tuple[int, int], HeapStore] = {}
+        super().__init__(
+            function,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            input_type=input_type,
+            output_type=output_type,
+            side_outputs=side_outputs,
+            configuration=configuration,
+        )
+
+    def __enter__(self) -> KeyedHarness:
+        return self
+
+    def _with_keys(self, inputs: list[DataStream]) -> list[DataStream]:
+        if len(inputs) != len(self._selectors):
+            raise ConfigurationError(f"there are {len(inputs)} inputs and {len(self._selectors)} key selectors")
+        return [
+            stream if selector is None else stream.key_by(selector, self._key_type)
+            for stream, selector in zip(inputs, self._selectors, strict=True)
+        ]
+
+    def restore(self, snapshot: bytes) -> None:
+        super().restore(snapshot)
+        self._stores.clear()
+
+    # -- state
+
+    def state(self, descriptor: StateDescriptor, key: Any, operator: str | None = None) -> Any:
+        """What a state holds for a key, as user code would see it: a value, a list, a dict, or the result of a fold.
+        None, or empty, if there is nothing.
+
+        :param operator: the name of the operator, if the harness runs several that are keyed
+        """
+        node = self._keyed_node(operator)
+        slot, subtask = self._route(node, key)
+        backend = self._backend(node, subtask)
+        handle = backend.state(descriptor)
+        backend.scope.slot = slot
+        if isinstance(handle, ValueState):
+            return handle.value()
+        if isinstance(handle, ListState):
+            return list(handle.get())
+        if isinstance(handle, MapState):
+            return dict(handle.items())
+        return handle.get()
+
+    def keys(self, descriptor: StateDescriptor, operator: str | None = None) -> list[Any]:
+        """The keys that have an entry in a state."""
+        node = self._keyed_node(operator)
+        found = []
+        for subtask in range(node.parallelism):
+            found += [_plain(slot) for slot, _ in self._backend(node, subtask).entries(descriptor)]
+        return found
+
+    def num_keyed_entries(self, operator: str | None = None) -> int:
+        """How many entries there are, over all states and keys; a list or map counts once a key."""
+        count = 0
+        for backend, store in self._backends(operator):
+            timers = len(backend.event_timers.base) + len(backend.processing_timers.base)
+            count += store.count() - timers
+        return count
+
+    def subtask_of(self, key: Any, operator: str | None = None) -> int:
+        """Which subtask owns a key."""
+        return self._route(self._keyed_node(operator), key)[1]
+
+    # -- timers
+
+    def event_time_timers(self, operator: str | None = None) -> list[Timer]:
+        """The timers that wait for a watermark, the earliest first."""
+        return self._timers([backend.event_timers for backend, _ in self._backends(operator)])
+
+    def processing_time_timers(self, operator: str | None = None) -> list[Timer]:
+        """The timers that wait for the clock, the earliest first."""
+        return self._timers([backend.processing_timers for backend, _ in self._backends(operator)])
+
+    def num_event_time_timers(self, operator: str | None = None) -> int:
+        return len(self.event_time_timers(operator))
+
+    def num_processing_time_timers(self, operator: str | None = None) -> int:
+        return len(self.processing_time_timers(operator))
+
+    def _timers(self, tables: list[TimerTable]) -> list[Timer]:
+        found = []
+        for table in tables:
+            for timestamp, slots in table.base.items():
+                for slot in slots:
+                    key, window = slot if table.namespaced else (slot, None)
+                    found.append(Timer(timestamp, _plain(key), window))
+        return sorted(found, key=lambda timer: timer.timestamp)
+
+    # -- looking into the last sealed version
+
+    def _keyed_node(self, operator: str | None) -> PlanNode:
+        nodes = [node for node in self._job.plan.nodes.values() if node.keyed]
+        named = [node for node in nodes if operator is None or node.name == operator]
+        if len(named) != 1:
+            names = ", ".join(f"'{node.name}'" for node in nodes) or "none"
+            wanted = f"named '{operator}'" if operator is not None else "to look into; say operator='…'"
+            raise ConfigurationError(f"there is not one keyed operator {wanted}. The keyed operators are: {names}")
+        return named[0]
+
+    def _route(self, node: PlanNode, key: Any) -> tuple[Any, int]:
+        if self._key_type is not None:
+            convert = self._key_type.converter()
+            key = key if convert is None else convert(key)
+        return KeyRouter(node.parallelism, node.max_parallelism).route(key)
+
+    def _backends(self, operator: str | None) -> list[tuple[KeyedBackend, HeapStore]]:
+        node = self._keyed_node(operator)
+        return [(self._backend(node, i), self._stores[node.id, i]) for i in range(node.parallelism)]
+
+    def _backend(self, node: PlanNode, subtask: int) -> KeyedBackend:
+        """A backend over state that is read as a worker would read it. Nobody takes what is changed through it."""
+        place = (node.id, subtask)
+        groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
+        handle = self._job.truth.book.handles[place]
+        self._stores[place] = open_store(self._stores.get(place), handle, groups, self._job.files.read)
+        backend = KeyedBackend(node.name)
+        backend.begin(self._stores[place], self._now, node.spec.windowed)
+        return backend
+
+
+def _plain(key: Any) -> Any:
+    return key.key if isinstance(key, BoxedKey) else key
