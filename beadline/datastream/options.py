@@ -11,11 +11,13 @@ from beadline.checkpoint.settings import KEYS as CHECKPOINT_KEYS
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from beadline.datastream.state_backend import EmbeddedRocksDBStateBackend, StateBackend
+from beadline.datastream.state_backend import StateBackend
 from beadline.errors import ConfigurationError
 from beadline.master import poison
 from beadline.master.pacing import Limits
 from beadline.master.settings import JobSettings
+from beadline.state import backend_settings
+from beadline.state.backend_settings import BackendSettings
 
 PARALLELISM = "parallelism.default"
 MAX_PARALLELISM = "pipeline.max-parallelism"
@@ -39,6 +41,15 @@ STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
 STEP_FIRST_RECORDS = "beadline.step.first-records"
 
+# Read, so that a wrong value is an error; what they ask for is not there, or not asked for differently.
+_CHECKPOINT_KEYS_WITHOUT_EFFECT = frozenset(
+    {
+        "execution.checkpointing.write-buffer-size",
+        "execution.checkpointing.local-backup.enabled",
+        "execution.checkpointing.local-backup.dirs",
+        "execution.checkpointing.incremental",
+    }
+)
 _EFFECTIVE = {
     PARALLELISM,
     MAX_PARALLELISM,
@@ -53,13 +64,16 @@ _EFFECTIVE = {
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,
-    *CHECKPOINT_KEYS,
+    *(CHECKPOINT_KEYS - _CHECKPOINT_KEYS_WITHOUT_EFFECT),
+    *backend_settings.KEYS,
     *poison.KEYS,
     *restart.KEYS,
 }
 # Options whose only supported value is asked for: nothing to say.
 _AS_IT_IS: dict[str, tuple[Any, ...]] = {
-    "state.backend.type": ("hashmap",),
+    # Checkpoints always share what has not changed; a full one is a savepoint.
+    "execution.checkpointing.incremental": ("true", "True"),
+    "execution.checkpointing.local-backup.enabled": ("false", "False"),
     "python.execution-mode": ("process", "thread"),
     WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),
 }
@@ -72,10 +86,11 @@ _SHORTEST_STEP_SECONDS = 1.0
 def without_effect(configuration: Configuration) -> list[str]:
     """A sentence on the options that were set and do nothing in this version."""
     values = configuration.to_dict()
+    effective = _EFFECTIVE - BackendSettings.from_configuration(configuration).without_effect(set(values))
     idle = sorted(
         key
         for key, value in values.items()
-        if key not in _EFFECTIVE and str(value) not in _AS_IT_IS.get(key, ()) and not key.startswith("beadline.")
+        if key not in effective and str(value) not in _AS_IT_IS.get(key, ()) and not key.startswith("beadline.")
     )
     found = [f"no effect in this version of Beadline: {', '.join(idle)}"] if idle else []
     unknown = sorted(key for key in values if key.startswith("beadline.") and key not in _EFFECTIVE)
@@ -111,8 +126,16 @@ def job_settings(configuration: Configuration, batch: bool, python_files: list[s
         checkpoints=checkpoints,
         restart=restart.restart_strategy(configuration, checkpointing=checkpoints.enabled),
         poison=poison.PoisonSettings.from_configuration(configuration),
+        backend=_backend(configuration),
         python_files=python_files,
     )
+
+
+def _backend(configuration: Configuration) -> BackendSettings:
+    backend = BackendSettings.from_configuration(configuration)
+    if backend.kind == backend_settings.ROCKSDB:
+        backend_settings.require_rocksdict()
+    return backend
 
 
 def python_files(configuration: Configuration) -> list[str]:
@@ -126,8 +149,9 @@ def job_parameters(configuration: Configuration, config: ExecutionConfig) -> dic
 
 def of_state_backend(backend: StateBackend) -> Configuration:
     """The options that a state backend object stands for."""
-    kind = "rocksdb" if isinstance(backend, EmbeddedRocksDBStateBackend) else "hashmap"
-    return Configuration().set_string("state.backend.type", kind)
+    configuration = Configuration()
+    backend.apply_to(configuration)
+    return configuration
 
 
 def of_restart_strategy(strategy: RestartStrategyConfiguration) -> Configuration:

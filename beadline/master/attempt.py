@@ -156,6 +156,8 @@ class Attempt:
                     self._step_ended(event.outcome)
             case Written():
                 self._checkpoints.written(event)
+                if not event.savepoint:
+                    self.truth.book.move_in(h for o in event.stored.snapshot.operators for h in o.keyed)
             case NotWritten():
                 self._checkpoints.not_written(event)
             case Published():
@@ -312,7 +314,8 @@ class Attempt:
     def _snapshot(self, take: Take) -> Snapshot:
         in_flight = self._running.ends if take.unaligned and self._running is not None else {}
         self._out.results.taken(take.id)
-        return self.truth.snapshot(take, self._out.settings.clock(), self._out.sinks.take(take.id), in_flight)
+        sinks = self._out.sinks.take(take.id, take.kind.commits)
+        return self.truth.snapshot(take, self._out.settings.clock(), sinks, in_flight)
 
     def _commit_sources(self, snapshot: Snapshot) -> None:
         self._out.results.completed(snapshot.checkpoint_id)

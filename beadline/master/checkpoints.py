@@ -217,7 +217,7 @@ class Checkpoints:
                 self._sinks.make_durable(sinks)
                 stored = self._write_checkpoint(snapshot)
                 self._written[take.id] = stored
-            self._post(Written(take.id, stored))
+            self._post(Written(take.id, stored, take.kind.is_savepoint))
         except Exception as error:
             self._post(NotWritten(take.id, error))
 

@@ -25,6 +25,7 @@ class Written:
 
     id: int
     stored: Stored
+    savepoint: bool = False
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,20 @@ class StateBook:
         live = {run.path for handle in self.handles.values() for run in handle.runs if run.path is not None}
         return live.union(*(states.paths for states in self.states.values()))
 
+    def move_in(self, stored: Iterable[Handle | None]) -> None:
+        """A checkpoint has copied runs of a snapshot that belongs to others: use the copies from now on."""
+        copies = {(run.version, run.size): run for handle in stored if handle is not None for run in handle.runs}
+        for key, handle in self.handles.items():
+            runs = tuple(self._copy_of(run, copies.get((run.version, run.size))) for run in handle.runs)
+            if runs != handle.runs:
+                self.handles[key] = Handle(handle.root, runs)
+
+    def _copy_of(self, run: RunRef, copy: RunRef | None) -> RunRef:
+        if copy is None or copy.path is None or run.path is None or copy.path == run.path:
+            return run
+        self._written.add(copy.path)
+        return copy
+
     def own(self, paths: Iterable[str]) -> None:
         """Files that the job was restored from and may delete when nobody needs them any more."""
         self._written.update(paths)

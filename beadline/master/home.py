@@ -47,16 +47,16 @@ class Home:
         self._temporary: str | None = None
         found = self._find(job_name)
         pointer, snapshot = found if found is not None else (None, None)
-        own = snapshot is not None and self._is_own(snapshot)
+        own = snapshot is not None and (settings.restore_path == LATEST or self._is_own(snapshot))
         self.job_id = snapshot.job_id if own and snapshot is not None else uuid.uuid4().hex
         if isinstance(self.storage, FileSystemCheckpointStorage):
             self.lease = Lease.acquire(self.storage.job_folder(self.job_id))
             self.storage.hold(self.lease)
         if own:
             # Listed again: the former driver may have completed one more before it was fenced.
-            listed = [entry for entry in self.storage.completed(self.job_id) if entry.snapshot is not None]
+            listed = self.storage.completed(self.job_id)
             if settings.restore_path == LATEST:
-                pointer, snapshot = self._newest_good(self.storage.completed(self.job_id))
+                pointer, snapshot = self._newest_good(listed)
             self.completed = [Stored(e.pointer, e.snapshot, 0) for e in reversed(listed) if e.snapshot is not None]
         if snapshot is not None and settings.restore_path != LATEST:
             self._check(pointer or "", snapshot)
@@ -90,10 +90,11 @@ class Home:
                 "'latest' looks for checkpoints in execution.checkpointing.dir, which is not set: set it, or name the "
                 "path of a checkpoint"
             )
-        found = self.storage.find(job_name)
-        if not found:
-            raise SnapshotError(self.nothing_found(job_name))
-        return self._newest_good(found)
+        # Only whose job it is: which of its checkpoints is good can be told when nobody else removes them any more.
+        for entry in self.storage.find(job_name):
+            if entry.snapshot is not None:
+                return entry.pointer, entry.snapshot
+        raise SnapshotError(self.nothing_found(job_name))
 
     def nothing_found(self, job_name: str) -> str:
         return f"there is no completed checkpoint of a job named '{job_name}' in {self._settings.directory}"

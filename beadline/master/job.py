@@ -301,7 +301,8 @@ class JobMaster:
                     return "suspended"
                 if not self._settings.checkpoints.enabled:
                     # Nothing is replayed: go on behind the step that failed, with the state before it.
-                    assert failed is not None and truth is not None
+                    assert failed is not None
+                    assert truth is not None
                     truth.positions.update(failed.skipped)
                     self._checkpoints.restored(None, truth.step)
                 else:
@@ -312,7 +313,7 @@ class JobMaster:
     ) -> str:
         run = f"{self.job_id}-{number}"
         stepping.live_runs[run] = None
-        merger = Merger(self._cluster, submitter, lambda: stepper.header(run, truth.step, 0, False))
+        merger = Merger(self._cluster, submitter, lambda: stepper.header(run, truth.step, stepper.sealed_at, False))
         outside = Outside(
             self.plan,
             self._settings,
@@ -349,6 +350,7 @@ class JobMaster:
             "lz4" if self._settings.checkpoints.compression else None,
             self._cancelled.is_set,
             self._results.warn,
+            self._settings.backend,
         )
 
     def _new_truth(self, files: RunFiles, initial: dict[int, dict[str, Any]]) -> Truth:

@@ -10,6 +10,7 @@ from beadline.checkpoint.restart import NoRestart, RestartStrategy
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.master.pacing import Limits
 from beadline.master.poison import PoisonSettings
+from beadline.state.backend_settings import BackendSettings
 
 
 @dataclass
@@ -21,5 +22,6 @@ class JobSettings:
     checkpoints: CheckpointSettings = field(default_factory=CheckpointSettings)
     restart: RestartStrategy = field(default_factory=NoRestart)
     poison: PoisonSettings = field(default_factory=PoisonSettings)
+    backend: BackendSettings = field(default_factory=BackendSettings)
     python_files: list[str] = field(default_factory=list)
     clock: Callable[[], int] = lambda: int(time.time() * 1000)

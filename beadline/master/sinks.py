@@ -81,6 +81,9 @@ class Sinks:
                     self._check()
                     self.publish(due)
         if not self._with_checkpoints:
+            if final and self._waiting:  # of checkpoints that were given up; there may be none any more
+                self.publish([(uid, committable) for _, uid, committable in self._waiting])
+                self._waiting.clear()
             self.tidy()
 
     # -- checkpoints
@@ -89,15 +92,19 @@ class Sinks:
         """What to :meth:`restore` to begin from the beginning."""
         return {uid: {"staged": staged, "committables": []} for uid, staged in self._empty.items()}
 
-    def take(self, checkpoint: int) -> dict[str, Any]:
+    def take(self, checkpoint: int, commits: bool = True) -> dict[str, Any]:
         """What a checkpoint of the last sealed step holds of the sinks.
 
         Committables of checkpoints that were given up, or are not visible yet, are in it again.
+
+        :param commits: whether its completion publishes; that of a savepoint does not, and without checkpoints nothing
+            else would
         """
         data = {}
         for uid, committer in self._committers.items():
             # Also where sealed steps are published at once: some sinks complete their output at checkpoints only.
-            self._waiting += [(checkpoint, uid, c) for c in committer.due(at_checkpoint=True)]
+            if commits:
+                self._waiting += [(checkpoint, uid, c) for c in committer.due(at_checkpoint=True)]
             data[uid] = {"staged": committer.snapshot(), "committables": self._not_visible(uid)}
         return data
 

@@ -13,6 +13,7 @@ from beadline.master import seal
 from beadline.master.handles import StateBook
 from beadline.master.spark import Cluster, StepSubmitter
 from beadline.runtime.messages import StepHeader, TaskAck
+from beadline.state.backend_settings import BackendSettings
 from beadline.state.files import RunFiles
 
 _TRIES = 6
@@ -21,7 +22,10 @@ live_runs: dict[str, None] = {}
 
 
 class Stepper:
-    """Runs steps of one job in whatever thread calls it."""
+    """Runs steps of one job in whatever thread calls it.
+
+    :ivar sealed_at: the processing time of the last step that may be sealed; later steps are not before it
+    """
 
     def __init__(
         self,
@@ -33,6 +37,7 @@ class Stepper:
         codec: str | None,
         cancelled: Callable[[], bool],
         warn: Callable[[str], None],
+        backend: BackendSettings,
     ) -> None:
         self._plan = plan
         self._cluster = cluster
@@ -42,11 +47,14 @@ class Stepper:
         self._codec = codec
         self._cancelled = cancelled
         self._warn = warn
+        self._backend = backend
+        self.sealed_at = 0
         self._given_up = False
 
     def header(self, run: str, step: int, now: int, final: bool, **more: Any) -> StepHeader:
         live, root = tuple(live_runs), self.files.root
-        return StepHeader(run, step, now, final, live, root, self._inline_limit, codec=self._codec, **more)
+        more.update(codec=self._codec, backend=self._backend)
+        return StepHeader(run, step, now, final, live, root, self._inline_limit, **more)
 
     def run(
         self, header: StepHeader, inputs: list[tuple[int, int, bytes]], book: StateBook
@@ -56,6 +64,7 @@ class Stepper:
             try:
                 acks = self._submitter.run(header, inputs)
                 seal.check(self._plan, acks, book.handles, book.states)
+                self.sealed_at = header.now
                 return acks, attempt
             except JobExecutionError:
                 raise

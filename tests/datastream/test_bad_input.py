@@ -222,11 +222,11 @@ def test_what_is_not_supported_says_so(use: Any) -> None:
 
 
 def test_options_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
-    env = environment(execution__checkpointing__interval="10 s")
+    env = environment(execution__checkpointing__cleaner__parallel_mode="false")
     env.add_jars("file:///connector.jar")
     with caplog.at_level("WARNING", "beadline"):
         collect(env.from_collection([1]).map(lambda v: v))
-    assert "execution.checkpointing.interval" in caplog.text
+    assert "execution.checkpointing.cleaner.parallel_mode" in caplog.text
     assert "add_jars has no effect" in caplog.text
 
 
