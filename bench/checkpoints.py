@@ -15,48 +15,16 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from keyed_load import LOAD, LoadThenTouch
 
 from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor
 
-LOAD, TOUCHED, ROUNDS = 250_000, 20_000, 24
-
-
-class Slice(InputPartition):
-    def __init__(self, first: int, end: int) -> None:
-        super().__init__((first, end))
-        self.first, self.end = first, end
-
-
-class LoadThenTouch(DataSourceStreamReader):
-    """Every key once, then ``TOUCHED`` of them, spread over all, again and again."""
-
-    bounded = True
-
-    def __init__(self, keys: int, rounds: int) -> None:
-        self.keys = keys
-        self.total = keys + rounds * TOUCHED
-
-    def initialOffset(self) -> dict[str, int]:
-        return {"at": 0}
-
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-        at = start["at"]
-        return {"at": min(self.keys, at + LOAD) if at < self.keys else min(self.total, at + TOUCHED)}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        middle = (start["at"] + end["at"]) // 2
-        return [Slice(start["at"], middle), Slice(middle, end["at"])]
-
-    def read(self, partition: Any) -> Iterator[tuple[int]]:
-        keys, stride = self.keys, self.keys // TOUCHED
-        return ((n if n < keys else (n - keys) % TOUCHED * stride,) for n in range(partition.first, partition.end))
+TOUCHED, ROUNDS = 20_000, 24
 
 
 class Count(KeyedProcessFunction):
@@ -93,7 +61,9 @@ def environment(folder: str | None, interval: str = "1 s", **options: str) -> St
 
 
 def count(env: StreamExecutionEnvironment, keys: int, rounds: int, function: Count) -> Any:
-    records = env.from_source(LoadThenTouch(keys, rounds), WatermarkStrategy.no_watermarks(), "keys")
+    records = env.from_source(
+        LoadThenTouch(keys, TOUCHED, rounds, keys // TOUCHED), WatermarkStrategy.no_watermarks(), "keys"
+    )
     counted = records.key_by(lambda record: record[0], key_type=Types.LONG()).process(function)
     counted.filter(lambda result: False).print()
 

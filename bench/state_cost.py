@@ -9,48 +9,16 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import psutil
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from keyed_load import LoadThenTouch
 
 from beadline.common import Types, WatermarkStrategy
 from beadline.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor
 
-LOAD, TOUCHED, STEPS = 250_000, 2_000, 40
-
-
-class Slice(InputPartition):
-    def __init__(self, first: int, end: int) -> None:
-        super().__init__((first, end))
-        self.first, self.end = first, end
-
-
-class LoadThenTouch(DataSourceStreamReader):
-    """Every key once, in large steps, then the first ones again and again, in small steps."""
-
-    bounded = True
-
-    def __init__(self, keys: int) -> None:
-        self.keys = keys
-        self.total = keys + STEPS * TOUCHED
-
-    def initialOffset(self) -> dict[str, int]:
-        return {"at": 0}
-
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-        at = start["at"]
-        return {"at": min(self.keys, at + LOAD) if at < self.keys else min(self.total, at + TOUCHED)}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        middle = (start["at"] + end["at"]) // 2
-        return [Slice(start["at"], middle), Slice(middle, end["at"])]
-
-    def read(self, partition: Any) -> Iterator[tuple[int]]:
-        keys = self.keys
-        return ((n if n < keys else (n - keys) % TOUCHED,) for n in range(partition.first, partition.end))
+TOUCHED, STEPS = 2_000, 40
 
 
 class Count(KeyedProcessFunction):
@@ -87,7 +55,7 @@ def run(keys: int) -> dict[str, Any]:
             sizes.append(max((w.memory_info().rss for w in workers()), default=0) / (1 << 20))
 
     env.add_step_listener(listen)
-    records = env.from_source(LoadThenTouch(keys), WatermarkStrategy.no_watermarks(), "keys")
+    records = env.from_source(LoadThenTouch(keys, TOUCHED, STEPS), WatermarkStrategy.no_watermarks(), "keys")
     records.key_by(lambda record: record[0]).process(Count()).print()
     env.execute("state cost")
     # Workers take turns with the subtasks; in the first small steps each of them still catches up with the load.
