@@ -8,12 +8,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from beadline.api.output_tag import OutputTag
 from beadline.connectors.cache import Cache, CacheSink, CacheSource
 from beadline.datastream import options
 from beadline.datastream.data_stream import DataStream
+from beadline.datastream.refusals import refuse_settings
 from beadline.errors import ConfigurationError, GraphError, UnsupportedFeatureError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import flow_order
@@ -63,27 +64,7 @@ class CachedDataStream(DataStream):
         )
 
 
-def _refuse(what: str) -> Callable[..., NoReturn]:
-    def refused(self: CachedDataStream, *_: Any, **__: Any) -> NoReturn:
-        raise GraphError(f"{what} for CachedDataStream is not supported; call it on the stream before cache().")
-
-    return refused
-
-
-for _name, _what in {
-    "set_parallelism": "Set parallelism",
-    "name": "Set name",
-    "get_name": "Get name",
-    "uid": "Set uid",
-    "set_uid_hash": "Set uid hash",
-    "set_max_parallelism": "Set max parallelism",
-    "force_non_parallel": "Set force non-parallel",
-    "set_buffer_timeout": "Set buffer timeout",
-    "start_new_chain": "Start new chain",
-    "disable_chaining": "Disable chaining",
-    "slot_sharing_group": "Setting slot sharing group",
-}.items():
-    setattr(CachedDataStream, _name, _refuse(_what))
+refuse_settings(CachedDataStream, "call it on the stream before cache().")
 
 
 def resolve_caches(nodes: Iterable[Node], next_number: Callable[[], int], batch: bool) -> list[Node]:

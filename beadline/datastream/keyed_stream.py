@@ -13,6 +13,7 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.aggregations import PositionReduce
 from beadline.datastream.data_stream import DataStream, check_function, check_process_function
 from beadline.datastream.data_stream_sink import DataStreamSink
+from beadline.datastream.refusals import refuse_settings
 from beadline.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash
@@ -161,25 +162,4 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _refuse(what: str) -> Callable[..., NoReturn]:
-    def refused(self: KeyedStream, *_: Any, **__: Any) -> NoReturn:
-        raise GraphError(f"{what} for KeyedStream is not supported; call it on the operator before or behind key_by().")
-
-    return refused
-
-
-for _name, _what in {
-    "set_parallelism": "Set parallelism",
-    "name": "Set name",
-    "get_name": "Get name",
-    "uid": "Set uid",
-    "set_uid_hash": "Set uid hash",
-    "set_max_parallelism": "Set max parallelism",
-    "force_non_parallel": "Set force non-parallel",
-    "set_buffer_timeout": "Set buffer timeout",
-    "start_new_chain": "Start new chain",
-    "disable_chaining": "Disable chaining",
-    "slot_sharing_group": "Setting slot sharing group",
-    "cache": "Cache",
-}.items():
-    setattr(KeyedStream, _name, _refuse(_what))
+refuse_settings(KeyedStream, "call it on the operator before or behind key_by().", cache="Cache")

@@ -58,7 +58,8 @@ class Harness:
 
     :param function: a function, or a callable that is handed the input streams and gives the resulting stream:
         ``lambda numbers: numbers.map(double).filter(is_small)``
-    :param side_outputs: the tags that :meth:`side_outputs` will be asked for; of others nothing is kept
+    :param side_outputs: the tags that :meth:`side_outputs` will be asked for, of the last operator; of others nothing
+        is kept
     :param input_type: the type of what is pushed, or one for each input
     :param configuration: settings and job parameters, as an environment takes them
     """
@@ -248,30 +249,28 @@ class Harness:
 
         Watermarks come back only if the parallelism is the same; otherwise event time starts again, as in a job.
         """
-        self._attempt += 1
-        job = MemoryJob(self._job.plan, self._folder, self._attempt)
-        held = job.restore(snapshot)
-        self._job.close()
-        self._job = job
-        self._now = max(self._now, held.timestamp)
-        self._checkpoints = max(self._checkpoints, held.checkpoint_id)
-        self._last_snapshot = held.step
-        self._ended = False
+        self._go_on(self._job.plan, snapshot)
         self._out.clear()
 
     def rescale(self, parallelism: int) -> None:
         """Take a snapshot and go on from it with another parallelism; :meth:`outputs` goes on too."""
-        snapshot, out = self.snapshot(), dict(self._out)
         before, self._parallelism = self._parallelism, parallelism
-        old = self._job
         try:
-            self._job = MemoryJob(self._make_plan(), self._folder, self._attempt)
-            self.restore(snapshot)
+            self._go_on(self._make_plan(), self.snapshot())
         except BaseException:
-            self._parallelism, self._job = before, old
+            self._parallelism = before
             raise
-        old.close()
-        self._out = out
+
+    def _go_on(self, plan: Plan, snapshot: bytes) -> None:
+        job = MemoryJob(plan, self._folder, self._attempt + 1)
+        held = job.restore(snapshot)
+        self._job.close()
+        self._job = job
+        self._attempt += 1
+        self._now = max(self._now, held.timestamp)
+        self._checkpoints = max(self._checkpoints, held.checkpoint_id)
+        self._last_snapshot = held.step
+        self._ended = False
 
     def lose_worker(self) -> None:
         """Forget every function and every cached piece of state, as when Spark loses a worker: the next call makes

@@ -14,10 +14,10 @@ from beadline.common import Configuration
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
 from beadline.errors import ConfigurationError
-from beadline.graph.plan import PlanNode
+from beadline.graph.plan import Plan, PlanNode
 from beadline.state.backend import KeyedBackend
 from beadline.state.key_groups import BoxedKey, KeyRouter, key_group_range
-from beadline.state.store import HeapStore, open_store
+from beadline.state.store import Store, open_store
 from beadline.state.timers import TimerTable
 from beadline.testing.harness import Harness
 
@@ -28,7 +28,7 @@ Selector = Callable[[Any], Any] | KeySelector
 class Timer:
     """A timer that waits.
 
-    :ivar window: of operators whose timers belong to a window as well, the window
+    :ivar window: of operators whose timers belong to a window as well, the window; a time window is ``(start, end)``
     """
 
     timestamp: int
@@ -67,7 +67,7 @@ class KeyedHarness(Harness):
     ) -> None:
         self._selectors: list[Any] = list(key_selector) if isinstance(key_selector, list | tuple) else [key_selector]
         self._key_type = key_type
-        self._stores: dict[tuple[int, int], HeapStore] = {}
+        self._stores: dict[tuple[int, int], Store] = {}
         super().__init__(
             function,
             parallelism=parallelism,
@@ -89,8 +89,8 @@ class KeyedHarness(Harness):
             for stream, selector in zip(inputs, self._selectors, strict=True)
         ]
 
-    def restore(self, snapshot: bytes) -> None:
-        super().restore(snapshot)
+    def _go_on(self, plan: Plan, snapshot: bytes) -> None:
+        super()._go_on(plan, snapshot)
         self._stores.clear()
 
     # -- state
@@ -176,12 +176,13 @@ class KeyedHarness(Harness):
             key = key if convert is None else convert(key)
         return KeyRouter(node.parallelism, node.max_parallelism).route(key)
 
-    def _backends(self, operator: str | None) -> list[tuple[KeyedBackend, HeapStore]]:
+    def _backends(self, operator: str | None) -> list[tuple[KeyedBackend, Store]]:
         node = self._keyed_node(operator)
         return [(self._backend(node, i), self._stores[node.id, i]) for i in range(node.parallelism)]
 
     def _backend(self, node: PlanNode, subtask: int) -> KeyedBackend:
         """A backend over state that is read as a worker would read it. Nobody takes what is changed through it."""
+        self._job.enter()
         place = (node.id, subtask)
         groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
         handle = self._job.truth.book.handles[place]

@@ -74,6 +74,10 @@ class MemoryJob:
     def _new_worker(self) -> WorkerRun:
         return WorkerRun(self._run, self._shipment, self.files.root)
 
+    def enter(self) -> None:
+        """Let state hold classes of this job's modules, and of no others."""
+        self._worker.enter()
+
     def lose_worker(self) -> None:
         """Let go of every function and store; the next step makes them anew from what was sealed."""
         self._worker = self._new_worker()
@@ -99,7 +103,7 @@ class MemoryJob:
         4. the truth moves on, and runs of state that have become many are merged
         """
         header = self._header(now, final, completed, aborted)
-        self._worker.enter()
+        self.enter()
         rows, acks = self._inputs(header, sent)
         for level in range(1, len(self.plan.levels)):
             for partition in range(self.plan.width(level)):
