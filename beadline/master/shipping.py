@@ -6,9 +6,11 @@ on the worker's ``__main__``.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 import pickle
+import shutil
 import site
 import sys
 import sysconfig
@@ -150,8 +152,10 @@ def _add_zip(cluster: Cluster, name: str, parts: list[tuple[Path, str]]) -> None
     if key in _shipped:
         return
     _shipped.add(key)
-    archive = Path(tempfile.mkdtemp(prefix="beadline-")) / f"{name}-{digest.hexdigest()[:16]}.zip"
-    with zipfile.ZipFile(archive, "w") as target:
+    folder = tempfile.mkdtemp(prefix="beadline-code-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors may ask for it as long as the driver lives
+    archive = Path(folder) / f"{name}-{digest.hexdigest()[:16]}.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for file, inside in files:
             target.write(file, inside)
     cluster.add_file(str(archive))
