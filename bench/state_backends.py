@@ -1,8 +1,8 @@
 """Heap against RocksDB, in one process and without Spark: a keyed count through the state API, in steps.
 
-The first part has 100,000 keys, which both backends hold with ease. The second gives RocksDB a limit of 64 MB and several
-times as much state. Times are CPU seconds of this process, RocksDB's own threads included, so that other work on the
-machine does not count. The last line is JSON.
+The first part has 100,000 keys, which both backends hold with ease. The second gives RocksDB a limit of 64 MB and
+several times as much state. Times are CPU seconds of this process, RocksDB's own threads included, so that other work
+on the machine does not count. The last line is JSON.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ class Checkpoints:
         # What threads are writing, even if it was given up: it may appear, and must then be whole.
         self._writing: dict[int, Snapshot] = {}
         self._written: dict[int, Stored] = {}
+        self._threads: dict[int, Future[None]] = {}
         self._publishing: set[int] = set()
         sinks.retained = self._sink_data
         self.completed_steps: list[int] = []
@@ -140,6 +141,7 @@ class Checkpoints:
 
     def written(self, event: Written) -> None:
         self._writing.pop(event.id, None)
+        self._threads.pop(event.id, None)
         self._written.pop(event.id, None)
         self._stored[event.id] = event.stored
         self.registry.register(event.id, event.stored.snapshot.files())
@@ -150,6 +152,7 @@ class Checkpoints:
         if isinstance(event.error, Fenced):
             raise event.error
         self._writing.pop(event.id, None)
+        self._threads.pop(event.id, None)
         if event.id not in self._taken:
             self.registry.release(event.id)
         _LOG.warning("checkpoint %d failed: %s", event.id, event.error)
@@ -201,7 +204,8 @@ class Checkpoints:
         self.registry.register(take.id, snapshot.files())
         sinks = {operator.uid: operator.committables for operator in snapshot.operators if operator.committables}
         request = self._requests.get(take.id)
-        self._writers.submit(self._write, take, snapshot, sinks, request.directory if request else None)
+        directory = request.directory if request else None
+        self._threads[take.id] = self._writers.submit(self._write, take, snapshot, sinks, directory)
 
     def _write(self, take: Take, snapshot: Snapshot, sinks: dict[str, Any], directory: str | None) -> None:
         """In a thread of its own: make everything durable, then the metadata."""
@@ -283,7 +287,14 @@ class Checkpoints:
         self._sinks.tidy()
 
     def leave_behind(self, id: int) -> None:
-        """The job goes back to a checkpoint and takes back the output of newer ones: nobody may go on from them."""
+        """The job goes back to a checkpoint and takes back later output: nobody may go on from newer ones, also not
+        from those that were given up and are still written."""
+        for writing in list(self._threads.values()):
+            writing.result()
+        for newer, stored in list(self._written.items()):
+            if newer > id:
+                self._stored.setdefault(newer, stored)
+                del self._written[newer]
         for newer in [number for number in self._stored if number > id]:
             self._discard(newer)
 

@@ -401,6 +401,8 @@ class JobMaster:
         if self.home.start is not None:
             self._restore(truth, self.home.start, stepper)
         else:
+            if len(self._sinks):
+                self._checkpoints.leave_behind(0)
             self._sinks.restore(sinks_at_start)
         self._checkpoints.restored(None, truth.step)
         return truth

@@ -16,7 +16,14 @@ from beadline.runtime import worker
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskInput
 from beadline.runtime.rows import DESCRIPTOR, DESCRIPTOR_SEQ, Row, read_rows
 from beadline.runtime.task import Task
-from beadline.state.run import count_entries, decode_run, encode_run, merge_contents, without_tombstones
+from beadline.state.run import (
+    count_entries,
+    decode_run,
+    encode_run,
+    merge_contents,
+    without_expired,
+    without_tombstones,
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ def merge_in_worker(header: StepHeader, shipment: Any, merge: MergeRequest) -> M
     run = worker.enter_run(header.run, header.live_runs, shipment, header.state_root)
     content = merge_contents(decode_run(run.files.read(ref), ref.key_groups, repr(ref)) for ref in merge.runs)
     if merge.from_root:
-        content = without_tombstones(content)
+        content = without_expired(without_tombstones(content), header.now)
     data = encode_run(content, merge.max_parallelism, by_key=True, codec=header.codec)
     last = merge.runs[-1].version
     name = f"{xxhash.xxh3_128_hexdigest(data)}-{last[:12]}.run"

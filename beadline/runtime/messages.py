@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beadline.runtime.failure import Failure
+from beadline.state.backend_settings import BackendSettings
 from beadline.state.operator_handles import OperatorStateHandle
 from beadline.state.version import Handle, RunRef
 
@@ -25,6 +26,7 @@ class StepHeader:
     :ivar aborted: and those that were given up
     :ivar poison: records to keep out, see :mod:`beadline.runtime.poison`
     :ivar codec: how runs of state are compressed, None for not at all
+    :ivar backend: where working state is kept
     """
 
     run: str
@@ -40,6 +42,7 @@ class StepHeader:
     aborted: tuple[int, ...] = ()
     codec: str | None = None
     poison: Any = None
+    backend: BackendSettings = field(default_factory=BackendSettings)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from beadline.runtime.writer import ChannelWriter, Timestamps, make_writer
 from beadline.state.codec import dumps
 from beadline.state.key_groups import key_group_range
 from beadline.state.run import count_entries, encode_run
-from beadline.state.store import open_store
+from beadline.state.store import Place, Store, open_store
 from beadline.state.version import RunRef, next_version
 
 # Local edges have channel numbers of their own, above all exchanges.
@@ -83,6 +83,7 @@ class Task:
         self._operators: list[Operator] = []
         self._by_node: dict[int, Operator] = {}
         self._versions: dict[int, str] = {}
+        self._stores: list[Store] = []
         self._fingerprints: dict[int, list[dict[str, Any]]] = {}
         self._started = time.perf_counter()
         self._failure: Failure | None = None
@@ -91,7 +92,15 @@ class Task:
     # -- the run of a task
 
     def work(self, rows: Iterator[Row], given: TaskInput | None) -> Iterator[pa.RecordBatch]:
-        """Run the task.
+        """Run the task, and let go of its stores however it ends."""
+        try:
+            yield from self._work(rows, given)
+        finally:
+            for store in self._stores:
+                store.release()
+
+    def _work(self, rows: Iterator[Row], given: TaskInput | None) -> Iterator[pa.RecordBatch]:
+        """The steps of a task.
 
         1. take the descriptor, bring state to its version, open what is new
         2. process chunks in the order of the exchange; pass on what is for deeper levels
@@ -161,9 +170,11 @@ class Task:
     def _start(self) -> Iterator[pa.RecordBatch]:
         """Let operators do what is due before the first record; sources read, a batch at a time."""
         for operator in self._operators:
-            batches = operator.start()
+            batches: Iterator[None] | None = None
             while not self._out:
                 try:
+                    # Timers fire in here: what they raise is the function's failure too.
+                    batches = operator.start() if batches is None else batches
                     next(batches)
                 except StopIteration:
                     break
@@ -194,9 +205,13 @@ class Task:
             if operator.backend is not None:
                 assert start.handle is not None
                 key = (operator.node.id, self._partition)
-                groups = key_group_range(self._partition, operator.node.parallelism, operator.node.max_parallelism)
-                store = open_store(run.stores.pop(key, None), start.handle, groups, run.files.read)
+                maximum = operator.node.max_parallelism
+                groups = key_group_range(self._partition, operator.node.parallelism, maximum)
+                whose = Place(header.run, *key, maximum)
+                cached = run.stores.pop(key, None)
+                store = open_store(cached, start.handle, groups, run.files.read, header.backend, whose)
                 run.stores[key] = store
+                self._stores.append(store)
                 self._versions[operator.node.id] = start.handle.version
             operator.states.begin(header, start.states, run.files.read)
             operator.begin(header, start, store)

@@ -85,6 +85,9 @@ class WorkerRun:
                 with contextlib.suppress(Exception):
                     operator.close()
         self.operators.clear()
+        for store in self.stores.values():
+            with contextlib.suppress(Exception):
+                store.close()
         self.stores.clear()
 
 

@@ -72,6 +72,7 @@ class RocksSettings:
     :ivar memory: what all databases of a worker share for blocks, filters and write buffers; None if each has
         ``block_cache`` and its write buffers of its own
     :ivar write_ratio: the part of ``memory`` that write buffers may take
+    :ivar open_files: how many files a database may have open; -1 for as many as the process is allowed, within reason
     :ivar directories: local folders for its files; none for Spark's
     :ivar style: how files are compacted: ``level``, ``universal``, or ``none`` at all
     """
@@ -87,8 +88,9 @@ class RocksSettings:
     threads: int = 2
     open_files: int = -1
     bloom_bits: int = 10
-    level_base: int = 256 * _MB
-    target_file: int = 64 * _MB
+    # A database is closed after every task, which ends compactions; and the index of a large file crowds the cache.
+    level_base: int = 64 * _MB
+    target_file: int = 8 * _MB
     dynamic_levels: bool = False
     style: str = "level"
 

@@ -14,7 +14,7 @@ from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.files import RunFiles
 from beadline.state.run import TableChanges, count_entries, decode_run, encode_run, merge_contents, without_tombstones
 from beadline.state.store import open_store
-from beadline.state.version import RunRef, next_version
+from beadline.state.version import Handle, RunRef, next_version
 from tests.graph.programs import Program, by, same
 
 
@@ -59,7 +59,13 @@ class Fleet:
 
     def tidy(self) -> int:
         self.book.take_merges([self.merge(request) for request in self.book.merges()])
-        return self.book.drop_garbage()
+        return self.drop_garbage()
+
+    def drop_garbage(self, needed: frozenset[str] = frozenset()) -> int:
+        garbage = self.book.garbage(needed)
+        for path in garbage:
+            self.files.delete(path)
+        return len(garbage)
 
     def check(self, subtask: int) -> None:
         store = open_store(None, self.book.handles[2, subtask], range(8), self.files.read)
@@ -136,7 +142,7 @@ def test_a_merge_of_runs_that_are_gone_is_garbage(fleet: Fleet) -> None:
     fleet.book.take_merges([first, second])
     before = fleet.book.handles[2, 0]
     assert before.runs[0] == second.run or before.runs[0] == first.run
-    assert fleet.book.drop_garbage() == 9
+    assert fleet.drop_garbage() == 9
     assert fleet.on_disk() == fleet.named()
     fleet.check(0)
 
@@ -157,6 +163,43 @@ def test_garbage_is_only_what_no_handle_names(fleet: Fleet) -> None:
         fleet.tidy()
     assert not packs & fleet.on_disk()
     assert fleet.on_disk() == fleet.named()
+
+
+def test_what_checkpoints_need_is_garbage_later(fleet: Fleet) -> None:
+    for number in range(12):
+        fleet.seal(0, {f"k{number}": number}, to_file=True)
+    needed = frozenset(fleet.named())
+    fleet.book.take_merges([fleet.merge(request) for request in fleet.book.merges()])
+    old = needed - fleet.named()
+    assert len(old) == 8
+    assert fleet.book.garbage(needed) == set()
+    assert fleet.book.garbage(frozenset(list(old)[:3])) == set(list(old)[3:])
+    assert fleet.book.garbage() == set(list(old)[:3])
+    assert fleet.book.garbage() == set(), "each once"
+
+
+def test_files_of_a_restored_job_become_garbage_once_they_are_owned(plan: Plan, fleet: Fleet) -> None:
+    fleet.seal(0, {"k": 1}, to_file=True)
+    foreign = fleet.named()
+    restored = StateBook("job", plan, fleet.files)
+    restored.handles.update(fleet.book.handles)
+    assert restored.live_files() == foreign
+    restored.handles[2, 0] = StateBook("job", plan, fleet.files).handles[2, 0]
+    assert restored.garbage() == set(), "not its own"
+    restored.own(foreign)
+    assert restored.garbage(frozenset(foreign)) == set()
+    assert restored.garbage() == foreign
+
+
+def test_packed_runs_keep_their_key_groups(fleet: Fleet) -> None:
+    fleet.seal(0, {"k": 1})
+    (run,) = fleet.book.handles[2, 0].runs
+    fleet.book.handles[2, 0] = Handle(fleet.book.handles[2, 0].root, (run.restricted(range(3, 5)),))
+    for number in range(9):
+        fleet.seal(0, {"k": number})
+    packed = fleet.book.handles[2, 0].runs[0]
+    assert packed.path is not None
+    assert packed.groups == (3, 5)
 
 
 @pytest.mark.parametrize("shape", ["steady", "bursts", "few keys", "large"])
@@ -197,7 +240,7 @@ def test_a_large_run_is_not_rewritten_for_a_small_change(fleet: Fleet, monkeypat
             result = fleet.merge(request)
             written += result.run.size
             fleet.book.take_merges([result])
-        fleet.book.drop_garbage()
+        fleet.drop_garbage()
     assert fleet.book.handles[2, 0].runs[0] == base
     assert written < base.size
     fleet.check(0)

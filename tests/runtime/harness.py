@@ -7,8 +7,10 @@ are run twice, as Spark does after it lost a worker; some steps are run again be
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
 import random
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,20 @@ from beadline.runtime.messages import StepHeader, SubtaskInput, TaskAck, TaskInp
 from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row, read_rows
 from beadline.runtime.task import Task
 from beadline.runtime.worker import Shipment, WorkerRun
+from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.files import RunFiles, delete_file
 from beadline.state.operator_handles import redistribute_handles
 from tests.graph.programs import Program
 
 _numbers = itertools.count()
 Meddle = Callable[[int, int, list[Row]], list[Row]]
+
+
+def default_backend() -> BackendSettings:
+    """The heap, unless the environment says otherwise: these tests hold for every backend."""
+    if os.environ.get("BEADLINE_TEST_BACKEND") != "rocksdb":
+        return BackendSettings()
+    return BackendSettings("rocksdb", RocksSettings(directories=(tempfile.gettempdir(),)))
 
 
 class Given(StepSource):
@@ -72,6 +82,7 @@ class Job:
         workers: int = 1,
         trouble: random.Random | None = None,
         inline_limit: int = 20 << 10,
+        backend: BackendSettings | None = None,
     ) -> None:
         self.plan = program if isinstance(program, Plan) else program.plan(parallelism)
         self.run = f"run-{next(_numbers)}"
@@ -83,6 +94,7 @@ class Job:
         self._trouble = trouble
         self._chance = trouble or random.Random(0)
         self._inline_limit = inline_limit
+        self._backend = backend or default_backend()
         self._locals: dict[tuple[int, int], bytes] = {}
         self._step = 0
         self._news: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
@@ -191,6 +203,7 @@ class Job:
             base=self._step - 1 or self._restored,
             completed=completed,
             aborted=aborted,
+            backend=self._backend,
         )
 
     def _input(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import tempfile
 import time
@@ -127,7 +128,7 @@ def make_options(settings: RocksSettings) -> Any:
     options.set_max_write_buffer_number(settings.write_buffers)
     options.set_min_write_buffer_number_to_merge(settings.write_buffers_to_merge)
     options.set_max_background_jobs(settings.threads)
-    options.set_max_open_files(settings.open_files)
+    options.set_max_open_files(settings.open_files if settings.open_files >= 0 else _most_open_files())
     options.set_max_bytes_for_level_base(settings.level_base)
     options.set_target_file_size_base(settings.target_file)
     options.set_level_compaction_dynamic_level_bytes(settings.dynamic_levels)
@@ -144,10 +145,16 @@ def make_options(settings: RocksSettings) -> Any:
     return options
 
 
+def _most_open_files() -> int:
+    """A good part of what the process may open, for the user's code and other databases open files too."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return -1 if allowed == resource.RLIM_INFINITY else max(64, allowed // 4)
+
+
 def unlogged() -> Any:
     """Write options without a log: what a crash takes is read again from the runs."""
     import rocksdict
 
     options = rocksdict.WriteOptions()
-    options.disable_wal = True
+    setattr(options, "disable_wal", True)  # noqa: B010 - a property, whatever its stub says
     return options

@@ -21,7 +21,7 @@ _HALF = 1 << 31
 HEAD = 2
 _HEAD_AND_GROUP = HEAD + 2
 
-#: Stands where a map key would, for all map keys of a slot that have no canonical encoding. Encodings begin with a letter.
+#: Stands for all map keys of a slot that have no canonical encoding, which would begin with a letter.
 OPAQUE = b"\xff"
 
 

@@ -8,6 +8,7 @@ of a handle's chain is emptied and built anew from the runs.
 from __future__ import annotations
 
 import contextlib
+import glob
 import marshal
 import os
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ _BATCH_BYTES = 4 << 20
 # Rows that describe the database itself; no table has this number.
 _VERSION, _TABLES = b"\x00\x00version", b"\x00\x00tables"
 # The part of the memory limit that one store's remembered values may take.
-_REMEMBERED_PART = 8
+_REMEMBERED_PART = 4
 _LEAST_REMEMBERED = 4 << 20
 
 _ROWS_IN_ORDER: dict[str, Callable[..., list[tuple[bytes, bytes]]]] = {
@@ -78,7 +79,8 @@ class RocksStore(Store):
         self._lock = opening.Lock(self._common)
         self._database: Any = None
         self._rows: Rows | None = None
-        self._empty = True
+        self._empty = True  # whether nothing can lie where the next rows go
+        self._filled: list[range] | None = None  # key groups written since it was empty; None if that is long ago
         self._tables: dict[str, _Known] = {}
         self._keys: dict[_Known, Any] = {}
         self._pending: dict[tuple[str, str], RunContent] = {}
@@ -114,9 +116,11 @@ class RocksStore(Store):
             # of several, and the database may stand before them.
             content = self._pending.pop((self.version, run.version), None)
             if content is not None:
+                self._filled = None
                 self._write(content, run.version)
             else:
                 self._write_run(run, read)
+        self._filled = None
         # What is still pending was made by attempts that were never sealed.
         self._pending.clear()
         for remembered in self._remembered.values():
@@ -137,7 +141,7 @@ class RocksStore(Store):
             # Another worker took it further, or it is gone.
             self._remembered.clear()
             self.version = version
-        self._empty = not version
+        self._empty, self._filled = not version, None
         self._take_catalogue(marshal.loads(self._database.get(_TABLES) or marshal.dumps({})))
 
     def _connect(self) -> None:
@@ -166,7 +170,7 @@ class RocksStore(Store):
         self._remembered.clear()
         self._take_catalogue({})
         self._database.put(_VERSION, root.encode(), self._unlogged)
-        self.version, self._empty = root, True
+        self.version, self._empty, self._filled = root, True, []
 
     def _rows_from(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         assert self._rows is not None, "state is used outside of a step"
@@ -210,7 +214,7 @@ class RocksStore(Store):
         if known.kind == "value":
             batch.values(keys, table.changes)
         elif known.kind == "list":
-            batch.lists(*keys, table.changes)
+            batch.lists(keys[0], keys[1], table.changes)
         elif known.kind == "map":
             batch.maps(keys, table.changes)
         else:
@@ -245,6 +249,11 @@ class RocksStore(Store):
 
     def _write_run(self, run: RunRef, read: Read) -> None:
         groups = run.restricted(self.key_groups).key_groups
+        assert groups is not None
+        if self._filled is not None:
+            # After a change of parallelism, runs of several former subtasks follow each other.
+            self._empty = not any(groups.start < other.stop and other.start < groups.stop for other in self._filled)
+            self._filled.append(groups)
         large = run.path is not None and run.size > _BLOCKWISE_BYTES
         if not large and run.entries <= _LOAD_ENTRIES:
             self._write(decode_run(read(run), groups, where=repr(run)), run.version)
@@ -255,7 +264,10 @@ class RocksStore(Store):
     def _load(self, run: RunRef, blocks: Iterator[tuple[str, TableChanges]]) -> None:
         """Write a large run, a block at a time. Until it is complete, the database has no version."""
         self._database.delete(_VERSION, self._unlogged)
-        in_order = SortedFiles(self._database, self._options, os.path.dirname(self.folder)) if self._empty else None
+        in_order = None
+        if self._empty:
+            folder = os.path.dirname(self.folder)
+            in_order = SortedFiles(self._database, self._options, folder, self._settings.target_file)
         batch = self._batch()
         for name, table in blocks:
             known = self._known(name, table.kind, table.namespaced)
@@ -321,8 +333,10 @@ class RocksStore(Store):
         if self._private is not None:
             opening.remove(self._private)
             self._private = None
-        if mine or self._lock.acquire(0):
+        if mine or (os.path.isdir(self._common) and self._lock.acquire(0)):
             opening.remove(self._common)
+            for left in glob.glob(f"{glob.escape(self._common)}-*"):
+                opening.remove(left)  # of workers that died
             self._lock.forget()
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(self._common))

@@ -35,13 +35,12 @@ class Remembered:
     def take(self, changes: Changes, size: int, limit: int) -> None:
         """The changes that lead to the next version. They replace what there was if all together is too much."""
         cost = size + len(changes) * _ENTRY_BYTES
-        if cost > limit:
-            self.values, self.size = {}, 0
-        elif self.size + cost > limit:
-            self.values, self.size = changes, cost
-        else:
-            self.values.update(changes)
-            self.size += cost
+        known = len(self.values)
+        self.values.update(changes)
+        # Those that were known before are counted already.
+        self.size += cost * (len(self.values) - known) // max(1, len(changes))
+        if self.size > limit:
+            self.values, self.size = (changes, cost) if cost <= limit else ({}, 0)
 
     def trim(self, limit: int) -> None:
         if self.size > limit:

@@ -11,8 +11,6 @@ from beadline.state.rocks.payloads import split_owner
 from beadline.state.rocks.tables import Rows
 from beadline.state.timers import TimerTable
 
-_FOREVER = 1 << 64
-
 
 class TimerRows:
     """The base of a timer table."""
@@ -58,6 +56,7 @@ class RocksTimerTable(TimerTable):
         super().reset()
 
     def _holds(self, timestamp: int, slot: Any) -> bool:
+        hash(slot)  # what stands for "no key" says so when it is used as one
         if timestamp == self._at:
             return slot in self._loaded
         held: bool = self.base.holds(timestamp, slot)

@@ -7,6 +7,7 @@ go straight into files that RocksDB takes as they are.
 
 from __future__ import annotations
 
+import marshal
 import os
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from beadline.state.codec import dumps
+from beadline.state.key_groups import encode_key, hash_encoded
 from beadline.state.rocks.keys import OPAQUE, RowKeys, TimerKeys, encode_map_key, is_plain
 from beadline.state.rocks.payloads import ListRow, owned, pack, pack_segment
 from beadline.state.rocks.tables import Rows, read_opaque
@@ -22,7 +24,6 @@ from beadline.state.tables import Changes
 _LOOK_UP = 1000
 _CHUNK_BYTES = 256 << 10
 _CLEAR_ONE_BY_ONE = 1000
-_FILE_BYTES = 64 << 20
 CHUNKS = 0x8000  # tables of list chunks: the list's own number plus this
 
 Put = Callable[[bytes, bytes], None]
@@ -48,14 +49,31 @@ class Batch:
 
     def values(self, keys: RowKeys, changes: Changes) -> None:
         put, delete, of_slot = self._put, self._delete, keys.of_slot
-        for slot, value in changes.items():
-            if value is None:
-                if not self._empty:
+        if keys.namespaced:
+            for slot, value in changes.items():
+                if value is None:
                     delete(of_slot(slot))
-            elif slot.__class__ is str or is_plain(slot):
-                put(of_slot(slot), pack(value))
+                else:
+                    put(of_slot(slot), pack(value) if is_plain(slot) else owned(slot, pack(value)))
+            return
+        # Runs once an entry and step, so it is written out.
+        prefixes, maximum = keys.prefixes, keys.max_parallelism
+        hashed, encode, dump = hash_encoded, encode_key, marshal.dumps
+        for slot, value in changes.items():
+            if slot.__class__ is str:
+                encoded = encode(slot)
+                row = prefixes[hashed(encoded) % maximum] + encoded
+                if value.__class__ is tuple:
+                    put(row, dump(value))
+                    continue
+                data = None if value is None else pack(value)
             else:
-                put(of_slot(slot), owned(slot, pack(value)))
+                row = of_slot(slot)
+                data = None if value is None else pack(value) if is_plain(slot) else owned(slot, pack(value))
+            if data is None:
+                delete(row)
+            else:
+                put(row, data)
 
     def lists(self, keys: RowKeys, chunk_keys: RowKeys, changes: Changes) -> None:
         put, delete, of_slot = self._put, self._delete, keys.of_slot
@@ -117,10 +135,8 @@ class Batch:
             self._delete(name)
 
     def _clear(self, prefix: bytes) -> None:
-        found = 0
-        for row, _ in self._rows.from_(prefix, prefix):
-            found += 1
-            if found > _CLEAR_ONE_BY_ONE:
+        for found, (row, _) in enumerate(self._rows.from_(prefix, prefix)):
+            if found == _CLEAR_ONE_BY_ONE:
                 self.batch.delete_range(prefix, prefix + OPAQUE + b"\xff")
                 return
             self._delete(row)
@@ -139,10 +155,11 @@ class Batch:
 class SortedFiles:
     """Rows that come in order, written as RocksDB's own files: nothing has to be sorted or compacted again."""
 
-    def __init__(self, database: Any, options: Any, folder: str) -> None:
+    def __init__(self, database: Any, options: Any, folder: str, file_bytes: int) -> None:
         self._database = database
         self._options = options
         self._folder = folder
+        self._file_bytes = file_bytes
         self._writer: Any = None
         self._path = ""
         self._last = b""
@@ -166,7 +183,7 @@ class SortedFiles:
             writer[name] = data
             self._size += len(name) + len(data)
         self._last = rows[-1][0]
-        if self._size >= _FILE_BYTES:
+        if self._size >= self._file_bytes:
             self.finish()
         return True
 

@@ -1,0 +1,397 @@
+"""Checkpoints with the real coordinator, storage, lease and registry; threads write them, steps are made by hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.lease import Fenced, Lease
+from beadline.checkpoint.settings import Retention
+from beadline.checkpoint.storage import read_snapshot
+from beadline.common.job_status import JobStatus
+from beadline.connectors import row_files
+from beadline.connectors.row_files import RollingPolicy
+from beadline.errors import BeadlineError, JobExecutionError
+from beadline.master.events import NotWritten, Request, Written
+from tests.master.stages import Driver, rows_in, staged_files
+
+
+def rows(count: int) -> list[str]:
+    return sorted(str(number) for number in range(count))
+
+
+def request(driver: Driver, kind: CheckpointKind, directory: Path | None = None) -> Future[str]:
+    answer: Future[str] = Future()
+    driver.checkpoints.request(Request(kind, answer, None if directory is None else str(directory)))
+    return answer
+
+
+def whole(driver: Driver, pointer: str) -> bool:
+    return driver.home.storage.verify(read_snapshot(pointer)) == []
+
+
+def test_a_checkpoint_is_taken_written_and_told(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    told: list[int] = []
+    driver.checkpoints.commit_sources = lambda snapshot: told.append(snapshot.checkpoint_id)
+    driver.step()
+    driver.step()
+    driver.trigger()
+    assert driver.checkpoints.coordinator.pending == (1,)
+    assert told == []
+    event = driver.written()
+    assert isinstance(event, Written)
+    assert rows_in(tmp_path / "out") == [], "it is on disk, but nobody has heard of it"
+    driver.handle(event)
+    assert told == [1]
+    assert driver.checkpoints.completed_steps == [2]
+    driver.pump()
+    assert rows_in(tmp_path / "out") == rows(6)
+    snapshot = read_snapshot(driver.checkpoints.pointers[1])
+    assert (snapshot.step, snapshot.counters["records"]) == (2, 6)
+    assert whole(driver, driver.checkpoints.pointers[1])
+
+
+def test_the_job_may_end_when_the_last_output_is_visible(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step(final=True)
+    driver.cluster.fail = OSError("not yet")
+    event = driver.written()
+    driver.handle(event)
+    assert not driver.checkpoints.may_end
+    with pytest.raises(JobExecutionError, match="output of checkpoint 1 could not be published: not yet"):
+        driver.pump()
+    driver.cluster.fail = None
+    driver.go_back()
+    assert rows_in(tmp_path / "out") == rows(3)
+
+
+@pytest.mark.parametrize("retained", [1, 2, 3])
+def test_files_of_retained_checkpoints_are_never_garbage(retained: int, tmp_path: Path) -> None:
+    driver = Driver(tmp_path, retained=retained)
+    for number in range(1, 8):
+        driver.step()
+        driver.checkpoint()
+        driver.merge_all()
+        assert driver.counts() == driver.expected_counts()
+        files = {str(path) for path in Path(driver.files.root).iterdir()}
+        assert files == driver.truth.book.live_files() | driver.checkpoints.needed()
+        pointers = driver.checkpoints.pointers
+        assert sorted(pointers) == list(range(max(1, number - retained + 1), number + 1))
+        assert all(whole(driver, pointer) for pointer in pointers.values())
+        on_disk = {path.name for path in Path(driver.home.storage.job_folder(driver.home.job_id)).glob("chk-*")}  # type: ignore[attr-defined]
+        assert on_disk == {f"chk-{id}" for id in pointers}
+
+
+def test_what_only_a_discarded_checkpoint_needed_goes(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    driver.checkpoint()
+    (old,) = driver.truth.book.live_files()
+    # The job goes on from other runs, as after a merge.
+    counts = driver.counts()
+    driver.truth = driver.new_truth()
+    driver.truth.seal(1, [], {driver.source: {"offset": 3}})
+    driver.drop_garbage()
+    assert os.path.exists(old), "checkpoint 1 needs it"
+    driver.step()
+    driver.checkpoint()
+    assert not os.path.exists(old), "a file that this truth never wrote is removed with its last checkpoint"
+    assert counts == {0: 1, 1: 1, 2: 1}
+
+
+def test_a_checkpoint_that_can_not_be_written_fails_and_the_next_one_has_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    with monkeypatch.context() as patch:
+        patch.setattr(driver.home.storage, "write", _raises(OSError(28, "No space left on device")))
+        driver.trigger()
+        event = driver.written()
+        assert isinstance(event, NotWritten)
+        driver.handle(event)
+    assert driver.checkpoints.aborted_steps == [1]
+    assert driver.checkpoints.coordinator.pending == ()
+    assert driver.checkpoints.pointers == {}
+    assert driver.checkpoints.registry.holders() == ()
+    driver.step()
+    driver.checkpoint()
+    assert sorted(driver.checkpoints.pointers) == [2]
+    assert rows_in(tmp_path / "out") == rows(6)
+
+
+def test_too_many_failed_checkpoints_fail_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(tmp_path, tolerable_failures=1)
+    monkeypatch.setattr(driver.home.storage, "write", _raises(OSError("disk")))
+    driver.step()
+    driver.trigger()
+    driver.pump()
+    driver.trigger()
+    with pytest.raises(JobExecutionError):
+        driver.pump()
+
+
+def test_one_that_is_written_after_it_was_given_up_goes_away(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, timeout_ms=5000)
+    driver.step()
+    driver.trigger()
+    late = driver.written()
+    assert isinstance(late, Written)
+    driver.now += 5000
+    driver.checkpoints.tick()
+    assert driver.checkpoints.aborted_steps == [1]
+    assert os.path.exists(late.stored.pointer)
+    # It is complete on disk: whoever resumes now finds it, so its files must stay until it is gone.
+    assert late.stored.snapshot.files() <= driver.checkpoints.needed()
+    driver.truth = driver.new_truth()
+    driver.truth.step = 1
+    driver.drop_garbage(late.stored.snapshot.files())
+    assert whole(driver, late.stored.pointer)
+    driver.handle(late)
+    driver.pump()
+    assert not os.path.exists(late.stored.pointer)
+    assert 1 not in driver.checkpoints.pointers
+
+
+def test_staged_rows_of_one_that_was_given_up_stay_until_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_files, "_INLINE", 0)
+    driver = Driver(tmp_path, timeout_ms=5000)
+    driver.step()
+    driver.trigger()
+    late = driver.written()
+    driver.checkpoints.job_failed()
+    driver.truth = driver.new_truth()
+    driver.sinks.restore({})
+    driver.checkpoints.restored(None, 0)
+    assert len(staged_files(tmp_path / "out")) == 1
+    # The driver dies here: the next one finds the checkpoint, and all it needs.
+    driver.die()
+    other = Driver(tmp_path, restore_path="latest")
+    assert other.offset == 3
+    assert rows_in(tmp_path / "out") == rows(3)
+    # Or it lives and hears of it.
+    with pytest.raises(Fenced):
+        driver.home.lease.check()  # type: ignore[union-attr]
+    assert isinstance(late, Written)
+
+
+def test_a_newer_checkpoint_subsumes_those_that_are_still_written(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, max_concurrent=2)
+    driver.step()
+    driver.trigger()
+    first = driver.written()
+    driver.step()
+    driver.trigger()
+    second = driver.written()
+    driver.handle(second)
+    driver.pump()
+    assert rows_in(tmp_path / "out") == rows(6)
+    driver.handle(first)
+    driver.pump()
+    assert sorted(driver.checkpoints.pointers) == [2]
+    assert whole(driver, driver.checkpoints.pointers[2])
+    folder = Path(driver.checkpoints.pointers[2]).parent
+    assert [path.name for path in folder.glob("chk-*")] == ["chk-2"]
+
+
+def test_publishing_that_takes_long_is_in_the_next_checkpoint(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    driver.trigger()
+    driver.checkpoints._publish = lambda id, ready: None  # type: ignore[method-assign]
+    driver.handle(driver.written())
+    assert not driver.checkpoints.may_end
+    driver.step()
+    driver.trigger()
+    driver.handle(driver.written())
+    assert sorted(driver.checkpoints.pointers) == [2], "the first is gone, and nothing of it is visible"
+    assert rows_in(tmp_path / "out") == []
+    driver.die()
+    Driver(tmp_path, restore_path="latest")
+    assert rows_in(tmp_path / "out") == rows(6)
+
+
+# -- requests
+
+
+def test_who_asks_for_a_checkpoint_gets_its_path(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    answer = request(driver, CheckpointKind.CHECKPOINT)
+    driver.pump()
+    assert answer.result(0) == driver.checkpoints.pointers[1]
+
+
+def test_who_asks_in_vain_is_told_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    monkeypatch.setattr(driver.home.storage, "write", _raises(OSError("the disk is away")))
+    answer = request(driver, CheckpointKind.CHECKPOINT)
+    driver.pump()
+    with pytest.raises(BeadlineError, match=r"the checkpoint failed: .*the disk is away"):
+        answer.result(0)
+    driver.checkpoints.job_failed()
+    refused = request(driver, CheckpointKind.CHECKPOINT)
+    with pytest.raises(BeadlineError, match="no checkpoint was taken"):
+        refused.result(0)
+
+
+@pytest.mark.parametrize("inline", [0, 1 << 16], ids=["in files", "inline"])
+def test_a_savepoint_holds_copies_of_all_it_needs(inline: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "_INLINE", inline)
+    driver = Driver(tmp_path / "job", policy=RollingPolicy(), inline_threshold=0)
+    driver.step()
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
+    driver.pump()
+    path = Path(answer.result(0))
+    assert path.parent == tmp_path / "savepoints"
+    assert rows_in(tmp_path / "job" / "out") == [], "it commits nothing"
+    assert driver.checkpoints.pointers == {}, "it is none to go back to"
+    driver.step(final=True)
+    driver.pump()
+    assert rows_in(tmp_path / "job" / "out") == rows(6)
+    driver.sinks.close(discard=True)
+    shutil.rmtree(tmp_path / "job")
+
+    other = Driver(tmp_path / "other", restore_path=str(path), policy=RollingPolicy())
+    assert other.home.job_id != driver.home.job_id
+    assert (other.offset, other.counts()) == (3, {0: 1, 1: 1, 2: 1})
+    other.step(final=True)
+    other.pump()
+    assert rows_in(tmp_path / "other" / "out") == rows(6), "the rows that were staged at the savepoint too"
+    assert other.home.storage.verify(read_snapshot(str(path))) == [], "it belongs to the user"
+
+
+def test_without_checkpoints_a_savepoint_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "_INLINE", 0)
+    driver = Driver(tmp_path / "job", interval_ms=None, exactly_once=False)
+    driver.step()
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
+    driver.pump()
+    answer.result(0)
+    assert driver.checkpoints.registry.holders() == ()
+    driver.step(final=True)
+    assert rows_in(tmp_path / "job" / "out") == rows(6)
+    assert staged_files(tmp_path / "job" / "out") == [], "no snapshot holds on to them"
+
+
+def test_the_first_checkpoint_frees_the_savepoint_it_started_from(tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "job", inline_threshold=0)
+    driver.step()
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
+    driver.pump()
+    other = Driver(tmp_path / "other", restore_path=answer.result(0), inline_threshold=0)
+    other.step()
+    pointer = other.checkpoint()
+    shutil.rmtree(tmp_path / "savepoints")
+    assert whole(other, pointer)
+    other.die()
+    third = Driver(tmp_path / "other", restore_path="latest")
+    assert third.counts() == third.expected_counts()
+    assert third.offset == 6
+
+
+def test_a_savepoint_to_stop_with_commits(tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "job")
+    driver.step()
+    answer = request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints")
+    assert driver.checkpoints.coordinator.holds
+    driver.pump()
+    assert driver.checkpoints.stopped_with == answer.result(0)
+    assert driver.checkpoints.may_end
+    assert rows_in(tmp_path / "job" / "out") == rows(3)
+
+
+# -- fencing, failure, the end
+
+
+def test_a_fenced_driver_publishes_nothing(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    driver.checkpoint()
+    driver.step()
+    answer = request(driver, CheckpointKind.CHECKPOINT)
+    event = driver.written()
+    driver.handle(event)  # completed before it was fenced: it counts for ever
+    assert answer.done()
+    driver.pump()
+    other = Driver(tmp_path, restore_path="latest")
+    assert other.offset == 6
+    driver.step()
+    waiting = request(driver, CheckpointKind.CHECKPOINT)
+    with pytest.raises(Fenced):
+        driver.pump()
+    driver.checkpoints.abandon()
+    with pytest.raises(BeadlineError):
+        waiting.result(0)
+    assert rows_in(tmp_path / "out") == rows(6)
+    other.step()
+    other.checkpoint()
+    assert rows_in(tmp_path / "out") == rows(9)
+    assert other.counts() == other.expected_counts()
+
+
+def test_a_fenced_driver_deletes_nothing(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    pointer = driver.checkpoint()
+    Lease.acquire(driver.home.storage.job_folder(driver.home.job_id))  # type: ignore[attr-defined]
+    driver.checkpoints.leave_behind(0)
+    driver.drop_garbage(frozenset(read_snapshot(pointer).files()))
+    assert whole(driver, pointer)
+
+
+def test_going_back_beyond_a_checkpoint_takes_it_away(tmp_path: Path) -> None:
+    """Its output is taken back too: nobody may go on from it, however the job ends."""
+    driver = Driver(tmp_path, retained=3)
+    for _ in range(3):
+        driver.step()
+        driver.checkpoint()
+    driver.checkpoints.job_failed()
+    first = driver.checkpoints.pointers[1]
+    driver.restore(read_snapshot(first))
+    assert rows_in(tmp_path / "out") == rows(3)
+    driver.die()
+    other = Driver(tmp_path, restore_path="latest", retained=3)
+    assert other.home.pointer == first
+    other.step()
+    other.checkpoint()
+    assert len(other.checkpoints.pointers) == 2
+    assert rows_in(tmp_path / "out") == rows(6)
+
+
+@pytest.mark.parametrize("retention", Retention)
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED])
+def test_what_stays_when_the_job_ends(status: JobStatus, retention: Retention, tmp_path: Path) -> None:
+    driver = Driver(tmp_path, retention=retention)
+    driver.step()
+    pointer = driver.checkpoint()
+    driver.step()
+    driver.trigger()  # is written while the job ends, and nobody hears of it
+    resumable = driver.checkpoints.close(status)
+    driver.sinks.close(discard=not resumable)
+    driver.home.close(resumable)
+    assert resumable == retention.keeps(status)
+    assert os.path.exists(pointer) == resumable
+    folder = Path(pointer).parent
+    assert folder.exists() == resumable, [path.name for path in folder.glob("*")] if folder.exists() else ""
+    if resumable:
+        other = Driver(tmp_path, restore_path="latest")
+        assert other.offset == 6
+        assert rows_in(tmp_path / "out") == rows(6)
+
+
+def _raises(error: Exception) -> Any:
+    def raising(*_: Any, **__: Any) -> None:
+        raise error
+
+    return raising

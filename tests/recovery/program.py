@@ -1,0 +1,29 @@
+"""The job as a program of its own, to be killed, stopped and resumed: ``program.py FOLDER RECORDS PACE``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from beadline.common.cli_defaults import get_overrides
+from tests.recovery import dying
+from tests.recovery.jobs import environment, lines_of, start_session, to_files
+
+
+def main(folder: str, records: str, pace: str) -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(relativeCreated)d %(name)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    if dying.VARIABLE in os.environ:
+        dying.prepare(os.environ[dying.VARIABLE])
+    start_session()
+    (Path(folder) / "out").mkdir(exist_ok=True)
+    env = environment(folder, get_overrides())
+    to_files(lines_of(env, int(records), folder, pace=float(pace)), folder)
+    env.execute("recovery")
+    print("the job has ended", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,271 @@
+"""Map state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from beadline.api.state_descriptors import MapStateDescriptor
+from beadline.common.typeinfo import Types
+from beadline.errors import StateAccessError, TypeMismatchError
+from beadline.state.codec import register_state_class
+from tests.state.contract.subject import ANY, Make
+
+MAP = MapStateDescriptor("m", ANY, ANY)
+
+
+def test_a_map_begins_empty(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        state = step.at("k")["m"]
+        assert state.is_empty()
+        assert not state.contains("x")
+        assert state.get("x") is None
+        assert list(state.items()) == list(state.keys()) == list(state.values()) == []
+
+
+def test_entries_are_there_in_the_next_step(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put("a", 1)
+        step["m"].put_all({"b": 2, 3: "c"})
+    with subject.step() as step:
+        state = step.at("k")["m"]
+        assert (state.get("a"), state.get("b"), state.get(3)) == (1, 2, "c")
+        assert dict(state.items()) == {"a": 1, "b": 2, 3: "c"}
+        assert set(state.keys()) == {"a", "b", 3}
+        assert set(state.values()) == {1, 2, "c"}
+        assert not state.is_empty()
+        assert step.at("other")["m"].is_empty()
+
+
+def test_none_is_a_value_of_an_entry(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put("a", None)
+    with subject.step() as step:
+        assert step.at("k")["m"].contains("a")
+        assert step["m"].get("a") is None
+        assert list(step["m"].items()) == [("a", None)]
+        assert not step["m"].contains("b")
+
+
+def test_a_removed_entry_is_gone(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put_all({"a": 1, "b": 2})
+    with subject.step() as step:
+        step.at("k")["m"].remove("a")
+        step["m"].remove("never there")
+        assert not step["m"].contains("a")
+        assert list(step["m"].items()) == [("b", 2)]
+    assert subject.stored("m", "map") == {"k": {"b": 2}}
+
+
+def test_removing_the_last_entry_empties_the_map(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put("a", 1)
+    with subject.step() as step:
+        step.at("k")["m"].remove("a")
+        assert step["m"].is_empty()
+    assert subject.stored("m", "map") == {}
+
+
+def test_a_removed_entry_can_be_put_again(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put_all({"a": 1, "b": 2})
+    with subject.step() as step:
+        step.at("k")["m"].remove("a")
+        step["m"].put("a", 3)
+    with subject.step() as step:
+        assert dict(step.at("k")["m"].items()) == {"a": 3, "b": 2}
+
+
+def test_clearing_and_putting_in_one_step(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put_all({"a": 1, "b": 2})
+        step.at("other")["m"].put("a", 1)
+    with subject.step() as step:
+        step.at("k")["m"].clear()
+        assert step["m"].is_empty()
+        step["m"].put("b", 3)
+        assert dict(step["m"].items()) == {"b": 3}
+        assert step["m"].get("a") is None
+    assert subject.stored("m", "map") == {"k": {"b": 3}, "other": {"a": 1}}
+
+
+def test_putting_while_going_through(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put_all({"a": 1, "b": 2, "c": 3})
+    with subject.step() as step:
+        for name, value in step.at("k")["m"].items():
+            step["m"].put(name, value * 10)
+            step["m"].put(name + "'", 0)
+    expected = {"a": 10, "b": 20, "c": 30, "a'": 0, "b'": 0, "c'": 0}
+    assert subject.stored("m", "map") == {"k": expected}
+
+
+def test_removing_while_going_through(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put_all({number: number for number in range(10)})
+    seen = []
+    with subject.step() as step:
+        for number, _ in step.at("k")["m"].items():
+            seen.append(number)
+            if number % 2:
+                step["m"].remove(number)
+    assert sorted(seen) == list(range(10))
+    assert subject.stored("m", "map") == {"k": {number: number for number in range(0, 10, 2)}}
+
+
+def test_clearing_while_going_through(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put_all({"a": 1, "b": 2})
+    with subject.step() as step:
+        seen = []
+        for name, _ in step.at("k")["m"].items():
+            seen.append(name)
+            step["m"].clear()
+        assert sorted(seen) == ["a", "b"]
+    assert subject.stored("m", "map") == {}
+
+
+@dataclass(frozen=True)
+class Point:
+    x: int
+    y: int
+
+
+@dataclass(eq=True, unsafe_hash=True)
+class Opaque:
+    """Hashable, and without a canonical encoding: one of its fields has none."""
+
+    part: complex
+
+
+MAP_KEYS: list[Any] = [
+    "",
+    "a\x00b",
+    b"\xff",
+    0,
+    -5,
+    2**65,
+    1.5,
+    None,
+    (),
+    (1, ("a", None)),
+    Decimal("1.5000001"),
+    Point(1, 2),
+    frozenset({1}),
+    Opaque(1j),
+    Opaque(2j),
+]
+
+
+def test_map_keys_of_many_types(make: Make) -> None:
+    register_state_class(Point)
+    register_state_class(Opaque)
+    subject = make(MAP)
+    with subject.step() as step:
+        for number, name in enumerate(MAP_KEYS):
+            step.at(("key", 1))["m"].put(name, number)
+    with subject.step() as step:
+        state = step.at(("key", 1))["m"]
+        assert [state.get(name) for name in MAP_KEYS] == list(range(len(MAP_KEYS)))
+        found = dict(state.items())
+        assert found == {name: number for number, name in enumerate(MAP_KEYS)}
+        assert {type(name) for name in found} == {type(name) for name in MAP_KEYS}
+        for name in MAP_KEYS[::2]:
+            state.remove(name)
+        state.put(Opaque(2j), "again")
+        assert state.get(Opaque(2j)) == "again"
+    rest = {name: MAP_KEYS.index(name) for name in MAP_KEYS[1::2]} | {Opaque(2j): "again"}
+    with subject.step() as step:
+        assert dict(step.at(("key", 1))["m"].items()) == rest
+        step["m"].clear()
+    assert subject.stored("m", "map") == {}
+
+
+def test_keys_that_begin_alike_have_maps_of_their_own(make: Make) -> None:
+    subject = make(MAP)
+    keys = ["a", "ab", "a\x00", "a\x00\x01", "a\x00\x01i", b"a", ("a",), ("a", "b")]
+    with subject.step() as step:
+        for key in keys:
+            step.at(key)["m"].put_all({"i": key, 1: key})
+    with subject.step() as step:
+        for key in keys:
+            assert dict(step.at(key)["m"].items()) == {"i": key, 1: key}
+        step.at("a")["m"].clear()
+    assert subject.stored("m", "map") == {key: {"i": key, 1: key} for key in keys[1:]}
+
+
+def test_the_order_of_going_through_does_not_depend_on_where_steps_were_cut(make: Make) -> None:
+    names = ["m", 3, "b", -7, 300, "z", 2, "aa", 10]
+    whole, cut = make(MAP), make(MAP)
+    with whole.step() as step:
+        for name in names:
+            step.at("k")["m"].put(name, 0)
+        in_one_step = list(step["m"].keys())
+    for name in names:
+        with cut.step() as step:
+            step.at("k")["m"].put(name, 0)
+            step["m"].put("b", 1) if name == "z" else None
+    with cut.step() as step:
+        assert list(step.at("k")["m"].keys()) == in_one_step
+    assert sorted(map(str, in_one_step)) == sorted(map(str, names))
+
+
+def test_a_map_key_must_be_hashable(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step, pytest.raises(StateAccessError, match="must be hashable"):
+        step.at("k")["m"].put(["list"], 1)
+
+
+def test_an_entry_of_the_wrong_type_is_refused(make: Make) -> None:
+    subject = make(MapStateDescriptor("m", Types.STRING(), Types.LONG()))
+    with subject.step() as step:
+        step.at("k")["m"].put("a", 1)
+        with pytest.raises(TypeMismatchError, match="state 'm'"):
+            step["m"].put("a", "text")
+        with pytest.raises(TypeMismatchError, match="state 'm'"):
+            step["m"].put(1, 1)
+    assert subject.stored("m", "map") == {"k": {"a": 1}}
+
+
+def test_mutable_entries_are_copies(make: Make) -> None:
+    subject = make(MAP)
+    mine = ["a"]
+    with subject.step() as step:
+        step.at("k")["m"].put("x", mine)
+    mine.append("late")
+    with subject.step() as step:
+        step.at("k")["m"].get("x").append("not put back")
+        assert step["m"].get("x") == ["a"]
+    assert subject.stored("m", "map") == {"k": {"x": ["a"]}}
+
+
+def test_a_map_with_many_entries_and_few_changes(make: Make) -> None:
+    subject = make(MAP)
+    with subject.step() as step:
+        step.at("k")["m"].put_all({number: (number, "x") for number in range(4000)})
+        step.at("other")["m"].put("stays", 1)
+    with subject.step() as step:
+        step.at("k")["m"].put(17, "changed")
+        step["m"].remove(18)
+    assert subject.handle.runs[-1].entries == 1
+    assert subject.handle.runs[-1].size < 1000
+    with subject.step() as step:
+        state = step.at("k")["m"]
+        assert (state.get(17), state.get(18), state.get(3999)) == ("changed", None, (3999, "x"))
+        assert len(list(state.keys())) == 3999
+        state.clear()
+    assert subject.stored("m", "map") == {"other": {"stays": 1}}
