@@ -45,10 +45,3 @@ def make(request: pytest.FixtureRequest, folder: Path) -> Iterator[Make]:
     yield one
     for subject in made:
         subject.close()
-
-
-@pytest.fixture(params=["heap", "rocksdb"])
-def kind(request: pytest.FixtureRequest) -> str:
-    if request.param == "rocksdb":
-        pytest.importorskip("rocksdict")
-    return HEAP if request.param == "heap" else ROCKSDB
