@@ -25,7 +25,7 @@ class Limits:
 
 
 # A step should take so many times its overhead, even if a short checkpoint interval asks for shorter ones.
-_WORTH = 6
+_WORTH = 8
 
 
 class Pacing:
