@@ -67,9 +67,13 @@ def main():
     parser.add_argument(
         "--execution-mode", choices=("thread", "process"), default="thread", help="how PyFlink runs Python"
     )
+    parser.add_argument("--checkpoints", metavar="FOLDER", help="take a checkpoint every second")
     arguments = parser.parse_args()
 
     config = Configuration()
+    if arguments.checkpoints:
+        config.set_string("execution.checkpointing.interval", "1 s")
+        config.set_string("execution.checkpointing.dir", "file://" + os.path.abspath(arguments.checkpoints))
     config.set_string("python.execution-mode", arguments.execution_mode)
     config.set_string("state.backend.type", "hashmap")
     env = StreamExecutionEnvironment.get_execution_environment(config)

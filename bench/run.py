@@ -84,6 +84,21 @@ def windows(arguments: argparse.Namespace) -> None:
                 print(f"  PyFlink, thread mode, heap   {theirs_rate:>10,} records/s   {times}", flush=True)
 
 
+def checkpoints(arguments: argparse.Namespace) -> None:
+    """What checkpoints cost; PyFlink beside it with a keyed count, with a checkpoint a second and without."""
+    print(last_json([sys.executable, str(HERE / "checkpoints.py")]), flush=True)
+    if not arguments.pyflink:
+        return
+    path = f"{Path(arguments.pyflink).parent}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        part = Path(folder) / "part.csv"
+        data.write(part, min(arguments.records, arguments.pyflink_records), arguments.keys)
+        command = [arguments.pyflink, str(HERE / "pyflink_keyed_count.py"), str(part)]
+        off = last_json(command, PATH=path)["records_per_second"]
+        on = last_json([*command, "--checkpoints", folder], PATH=path)["records_per_second"]
+    print(f"  PyFlink: {off:,} records/s without, {on:,} with a checkpoint a second: {on / off:.2f} kept", flush=True)
+
+
 def slow_operator(arguments: argparse.Namespace) -> None:
     """How long checkpoints take behind a slow operator, aligned and unaligned."""
     program = str(HERE / "slow_operator.py")
@@ -105,7 +120,7 @@ BENCHMARKS = {
     "windows": windows,
     "small_steps": script("small_steps"),
     "state_cost": script("state_cost"),
-    "checkpoints": script("checkpoints"),
+    "checkpoints": checkpoints,
     "slow_operator": slow_operator,
     "growth": script("growth"),
 }

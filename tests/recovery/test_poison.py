@@ -1,0 +1,93 @@
+"""A record that fails every time: named by the restarts, and left out if the job was told to go on without it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from beadline.common import Types
+from beadline.datastream import KeyedProcessFunction, OutputTag, RuntimeContext
+from beadline.datastream.state import ValueStateDescriptor
+from beadline.errors import ConfigurationError, JobExecutionError
+from tests.datastream.jobs import environment
+
+RECORDS, KEYS, BAD = 200, 5, 77
+POISON = OutputTag("beadline-poison", Types.LONG())
+
+
+class CountBut77(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: int, ctx: Any) -> Any:
+        if value == BAD:
+            raise ValueError("not this one")
+        self.count.update((self.count.value() or 0) + 1)
+        yield ctx.get_current_key(), self.count.value()
+
+
+def counted(action: str, tries: int, restarts: int) -> tuple[Any, Any]:
+    env = environment(
+        2,
+        execution__checkpointing__interval="100 ms",
+        beadline__poison__action=action,
+        beadline__poison__tries=str(tries),
+        step_records=50,
+    )
+    env._configuration.set_string("restart-strategy.type", "fixed-delay")
+    env._configuration.set_string("restart-strategy.fixed-delay.attempts", str(restarts))
+    env._configuration.set_string("restart-strategy.fixed-delay.delay", "10 ms")
+    counts = (
+        env.from_sequence(0, RECORDS - 1)
+        .key_by(lambda number: number % KEYS, key_type=Types.LONG())
+        .process(CountBut77(), output_type=Types.TUPLE([Types.LONG(), Types.LONG()]))
+    )
+    counts.name("counting")
+    return env, counts
+
+
+def expected() -> Counter[Any]:
+    """Every key counts to 40, that of the bad record to 39."""
+    per_key = RECORDS // KEYS
+    return Counter((key, n) for key in range(KEYS) for n in range(1, per_key + 1 - (key == BAD % KEYS)))
+
+
+@pytest.mark.spark
+def test_a_poison_record_is_skipped_after_so_many_tries(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+    _, counts = counted("skip", tries=2, restarts=5)
+    with caplog.at_level("WARNING", "beadline"), counts.execute_and_collect() as results:
+        assert Counter(results) == expected()
+    told = [record.getMessage() for record in caplog.records]
+    failures = [text for text in told if text.startswith("attempt")]
+    assert len(failures) == 2
+    assert all("'counting'" in text and "record 77" in text for text in failures)
+    assert any("record 77 has failed 2 times in operator 'counting': from now on it is skipped" in t for t in told)
+
+
+@pytest.mark.spark
+def test_a_poison_record_goes_to_a_side_output(spark: Any) -> None:
+    _, counts = counted("side-output", tries=1, restarts=5)
+    good = counts.map(lambda pair: ("good", pair))
+    bad = counts.get_side_output(POISON).map(lambda record: ("bad", record))
+    with good.union(bad).execute_and_collect() as results:
+        found = list(results)
+    assert Counter(pair for what, pair in found if what == "good") == expected()
+    assert [record for what, record in found if what == "bad"] == [BAD]
+
+
+@pytest.mark.spark
+def test_by_default_a_poison_record_ends_the_job(spark: Any) -> None:
+    _, counts = counted("fail", tries=1, restarts=2)
+    with pytest.raises(JobExecutionError, match=r"'counting'.*record 77.*not this one") as caught:
+        list(counts.execute_and_collect())
+    assert "not restarted" in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(("action", "tries", "complaint"), [("drop", "1", "drop"), ("skip", "0", "at least 1")])
+def test_wrong_settings_are_refused(action: str, tries: str, complaint: str) -> None:
+    env = environment(1, beadline__poison__action=action, beadline__poison__tries=tries)
+    env.from_collection([1]).print()
+    with pytest.raises(ConfigurationError, match=complaint):
+        env.execute()
