@@ -1,9 +1,7 @@
-"""What the scenarios told: each script of them is run once, and both beside each other, for they mostly wait."""
+"""What the scenarios told: each script of them is run once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +17,13 @@ def _told(script: str) -> Facts:
 
 
 @pytest.fixture(scope="session")
-def _scripts() -> Iterator[dict[str, Future[Facts]]]:
-    with ThreadPoolExecutor(2) as pool:
-        yield {name: pool.submit(_told, f"scenarios_{name}.py") for name in ("failures", "checkpoints")}
+def failures() -> Facts:
+    return _told("scenarios_failures.py")
 
 
 @pytest.fixture(scope="session")
-def failures(_scripts: dict[str, Future[Facts]]) -> Facts:
-    return _scripts["failures"].result()
-
-
-@pytest.fixture(scope="session")
-def checkpoints(_scripts: dict[str, Future[Facts]]) -> Facts:
-    return _scripts["checkpoints"].result()
+def checkpoints() -> Facts:
+    return _told("scenarios_checkpoints.py")
 
 
 @pytest.fixture(scope="session")
