@@ -15,7 +15,7 @@ class Limits:
     :ivar target_seconds: what a step with a backlog should take
     """
 
-    first_rows: int = 10_000
+    first_rows: int = 2_000
     least_rows: int = 100
     max_rows: int = 4_000_000
     max_touched: int = 2_000_000

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.engine.scenarios import outcomes_of
+from tests.recovery.drivers import Driver
 
 Facts = dict[str, dict[str, Any]]
 
@@ -29,3 +31,13 @@ def checkpoints() -> Facts:
 @pytest.fixture(scope="session")
 def cluster() -> Facts:
     return _told("scenarios_cluster.py")
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[Driver]]:
+    """Whatever is left of these when a test ends is killed."""
+    started: list[Driver] = []
+    yield started
+    for driver in started:
+        if not driver.has_ended:
+            driver.kill()
