@@ -26,6 +26,8 @@ class Limits:
 
 # A step should take so many times its overhead, even if a short checkpoint interval asks for shorter ones.
 _WORTH = 8
+# Steps that take longer than this do so because of their records.
+_MOST_OVERHEAD = 0.25
 
 
 class Pacing:
@@ -53,7 +55,7 @@ class Pacing:
         if rows <= 0 or rows < self.rows * 0.8:
             return
         self._recent.append((rows, seconds))
-        target = max(limits.target_seconds, _WORTH * overhead)
+        target = max(limits.target_seconds, _WORTH * min(overhead, _MOST_OVERHEAD))
         per_row = statistics.median(max(s - overhead, 0.0) / r for r, s in self._recent)
         wanted = (target - overhead) / per_row if per_row > 0 else rows * limits.max_growth
         if seconds > 4 * target:

@@ -338,3 +338,8 @@ def differences(lines: list[str], records: int, whole: bool = True, without: ran
 
 def _few(lines: Counter[str]) -> str:
     return f"{lines.total()} {sorted(lines)[:3]}"
+
+
+def leftovers(folder: Path) -> list[str]:
+    """What sinks staged and nobody removed."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.name.startswith(".staging"))

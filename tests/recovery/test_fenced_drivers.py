@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.recovery.drivers import Driver, newest_checkpoint
-from tests.recovery.jobs import STEP, differences, visible
+from tests.recovery.jobs import STEP, differences, leftovers, visible
 
 PACE = 0.01
 SLOW = 0.15  # its job lasts longer than another driver takes to start

@@ -12,12 +12,11 @@ import pytest
 
 from tests.recovery.drivers import Driver, newest_checkpoint
 from tests.recovery.dying import POINTS
-from tests.recovery.jobs import STEP, differences, visible
+from tests.recovery.jobs import STEP, differences, leftovers, visible
 
 NIGHTLY = bool(os.environ.get("BEADLINE_NIGHTLY"))
 KILLS = 30 if NIGHTLY else 5
 PACE = 0.01
-SLOW = 0.15  # its job lasts longer than another driver takes to start
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(6000 if NIGHTLY else 1200)]
 
@@ -30,10 +29,6 @@ def some_options(moments: random.Random) -> dict[str, str]:
         "execution.checkpointing.data-inline-threshold": moments.choice(["0", "20 kb"]),
         "execution.checkpointing.num-retained": moments.choice(["1", "3"]),
     }
-
-
-def leftovers(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.name.startswith(".staging"))
 
 
 def test_a_driver_killed_at_random_moments(tmp_path: Path, drivers: list[Driver]) -> None:
