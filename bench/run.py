@@ -118,6 +118,7 @@ def script(name: str) -> Any:
 BENCHMARKS = {
     "keyed_count": keyed_count,
     "windows": windows,
+    "session_windows": script("session_windows"),
     "small_steps": script("small_steps"),
     "state_cost": script("state_cost"),
     "checkpoints": checkpoints,

@@ -247,7 +247,14 @@ class MapTable(Table):
         change = self.overlay.get(slot)
         if change is None:
             change = self.overlay[slot] = (False, {})
-        change[1][map_key] = MISSING
+        if change[0] or not self._may_be_below(slot, map_key):
+            change[1].pop(map_key, None)  # it never got as far as the base: nobody needs to know
+        else:
+            change[1][map_key] = MISSING
+
+    def _may_be_below(self, slot: Any, map_key: Any) -> bool:
+        """Whether the base has to be told that an entry is gone."""
+        return map_key in self.base.get(slot, ())
 
     def clear(self, slot: Any) -> None:
         self.overlay[slot] = (True, {})
@@ -273,6 +280,8 @@ class MapTable(Table):
         for slot, (cleared, entries) in overlay.items():
             removed = [k for k, v in entries.items() if v is MISSING]
             puts = {k: v for k, v in entries.items() if v is not MISSING} if removed else entries
+            if not (cleared or puts or removed):
+                continue
             changes[slot] = (cleared, puts, [] if cleared else removed)
         return changes
 

@@ -274,6 +274,9 @@ class RocksMapTable(MapTable):
                 return MISSING
         return thaw(self.base.entry(slot, map_key))
 
+    def _may_be_below(self, slot: Any, map_key: Any) -> bool:
+        return self.base.entry(slot, map_key) is not MISSING
+
     def items(self, slot: Any) -> Iterator[tuple[Any, Any]]:
         cleared, over = self.overlay.get(slot, (False, _NONE_SEEN))
         below: Iterator[tuple[bytes, Any, Any]] = iter(()) if cleared else self.base.entries(slot)
