@@ -138,6 +138,10 @@ class Snapshot:
         """The files that it needs."""
         return frozenset(run.path for run in self.runs if run.path is not None)
 
+    def committables(self) -> dict[str, Any]:
+        """What it holds of the sinks, by uid."""
+        return {o.uid: o.committables for o in self.operators if o.committables is not None}
+
     def operator(self, uid: str) -> OperatorSnapshot | None:
         return next((operator for operator in self.operators if operator.uid == uid), None)
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from beadline.api.output_tag import OutputTag
 from beadline.connectors.cache import Cache, CacheSink, CacheSource
-from beadline.datastream import options
 from beadline.datastream.data_stream import DataStream
+from beadline.datastream.folders import make_folder
 from beadline.datastream.refusals import refuse_settings
-from beadline.errors import ConfigurationError, GraphError, UnsupportedFeatureError
+from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import flow_order
 from beadline.graph.specs import CacheSpec, Forward, FunctionSpec, SinkSpec, SourceSpec
-from beadline.master.spark import Cluster, find_session
+from beadline.master.spark import find_session
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -124,17 +120,4 @@ def _identity(value: Any) -> Any:
 
 
 def _new_folder(env: StreamExecutionEnvironment) -> str:
-    """A folder that the executors reach, removed when the program ends at the latest."""
-    shared = env._configuration.get_string(options.CHECKPOINT_DIR, None)
-    if shared is None and not Cluster(find_session()).one_machine:
-        raise ConfigurationError(
-            "cache() on a cluster needs a folder that all executors reach: set execution.checkpointing.dir"
-        )
-    if shared is not None and "://" in shared and not shared.startswith("file://"):
-        raise UnsupportedFeatureError(f"cache() needs a mounted folder for the elements, not {shared}")
-    base = None if shared is None else shared.removeprefix("file://")
-    if base is not None:
-        os.makedirs(base, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="beadline-cache-", dir=base)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return make_folder(env, find_session(), "cache()", "the elements", "beadline-cache-")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +14,10 @@ from beadline.common import Row
 from beadline.common import typeinfo as ti
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.connectors.source import BATCH, Position, StepSource
-from beadline.datastream import options
-from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
+from beadline.datastream.folders import make_folder
+from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import SourceSpec
-from beadline.master.spark import Cluster, find_session
+from beadline.master.spark import find_session
 
 if TYPE_CHECKING:
     from beadline.datastream.data_stream import DataStream
@@ -84,28 +81,11 @@ def from_dataframe(env: StreamExecutionEnvironment, df: DataFrame, type_info: Ty
         )
     if not isinstance(df, DataFrame):
         raise TypeMismatchError(f"from_dataframe() takes a Spark DataFrame, got {type(df).__name__}")
-    folder = _folder_for(df, env)
+    folder = make_folder(env, df.sparkSession, "from_dataframe()", "its rows", "beadline-dataframe-")
     df.write.mode("overwrite").parquet(folder)
     names = df.columns
     produced = type_info if type_info is not None else Types.ROW_NAMED(names, [Types.PICKLED_BYTE_ARRAY()] * len(names))
     return env._stream(env._add_node("DataFrame Source", SourceSpec(ParquetSource(folder, names)), produced, []))
-
-
-def _folder_for(df: DataFrame, env: StreamExecutionEnvironment) -> str:
-    """Where the rows wait to be read: a folder that the executors reach, removed when the program ends."""
-    shared = env._configuration.get_string(options.CHECKPOINT_DIR, None)
-    if shared is None and not Cluster(df.sparkSession).one_machine:
-        raise ConfigurationError(
-            "from_dataframe() on a cluster needs a folder that all executors reach: set execution.checkpointing.dir"
-        )
-    if shared is not None and "://" in shared and not shared.startswith("file://"):
-        raise UnsupportedFeatureError(f"from_dataframe() needs a mounted folder for its rows, not {shared}")
-    base = None if shared is None else shared.removeprefix("file://")
-    if base is not None:
-        os.makedirs(base, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="beadline-dataframe-", dir=base)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def to_dataframe(stream: DataStream, job_name: str | None) -> DataFrame:

@@ -28,7 +28,6 @@ CHAINING_DIFFERENT_MAX = "pipeline.operator-chaining.chain-operators-with-differ
 CHANGELOG = "state.changelog.enabled"
 SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
 CHECKPOINT_DIR = "execution.checkpointing.dir"
-INLINE_THRESHOLD = "execution.checkpointing.data-inline-threshold"
 JOB_NAME = "pipeline.name"
 AUTO_UIDS = "pipeline.auto-generate-uids"
 JOB_PARAMETERS = "pipeline.global-job-parameters"

@@ -159,7 +159,7 @@ class Checkpoints:
         reason = (
             FailureReason.IO_EXCEPTION
             if isinstance(event.error, SnapshotError | OSError)
-            else (FailureReason.CHECKPOINT_ASYNC_EXCEPTION)
+            else FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         )
         self._do(self.coordinator.failed(event.id, reason, self._clock(), str(event.error)))
 
@@ -202,12 +202,11 @@ class Checkpoints:
         snapshot = self.take(take)
         self._taken[take.id] = self._writing[take.id] = snapshot
         self.registry.register(take.id, snapshot.files())
-        sinks = {operator.uid: operator.committables for operator in snapshot.operators if operator.committables}
         request = self._requests.get(take.id)
         directory = request.directory if request else None
-        self._threads[take.id] = self._writers.submit(self._write, take, snapshot, sinks, directory)
+        self._threads[take.id] = self._writers.submit(self._write, take, snapshot, directory)
 
-    def _write(self, take: Take, snapshot: Snapshot, sinks: dict[str, Any], directory: str | None) -> None:
+    def _write(self, take: Take, snapshot: Snapshot, directory: str | None) -> None:
         """In a thread of its own: make everything durable, then the metadata."""
         try:
             if take.kind.is_savepoint:
@@ -218,7 +217,7 @@ class Checkpoints:
                     storage = FileSystemCheckpointStorage(directory)
                 stored = storage.write_savepoint(snapshot, directory)
             else:
-                self._sinks.make_durable(sinks)
+                self._sinks.make_durable(snapshot.committables())
                 stored = self._write_checkpoint(snapshot)
                 self._written[take.id] = stored
             self._post(Written(take.id, stored, take.kind.is_savepoint))
@@ -302,7 +301,7 @@ class Checkpoints:
         """What the checkpoints that the job may go back to hold of the sinks."""
         snapshots = [stored.snapshot for stored in self._stored.values()]
         snapshots += [*self._taken.values(), *self._writing.values()]
-        return [{o.uid: o.committables for o in s.operators if o.committables is not None} for s in snapshots]
+        return [snapshot.committables() for snapshot in snapshots]
 
     def needed(self) -> frozenset[str]:
         """The files that checkpoints need."""

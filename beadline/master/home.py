@@ -21,7 +21,7 @@ from beadline.checkpoint.storage import (
     read_snapshot,
 )
 from beadline.errors import ConfigurationError
-from beadline.state.files import base_name, join
+from beadline.state.files import join
 
 _LOG = logging.getLogger("beadline")
 
@@ -94,10 +94,9 @@ class Home:
         for entry in self.storage.find(job_name):
             if entry.snapshot is not None:
                 return entry.pointer, entry.snapshot
-        raise SnapshotError(self.nothing_found(job_name))
-
-    def nothing_found(self, job_name: str) -> str:
-        return f"there is no completed checkpoint of a job named '{job_name}' in {self._settings.directory}"
+        raise SnapshotError(
+            f"there is no completed checkpoint of a job named '{job_name}' in {self._settings.directory}"
+        )
 
     def _newest_good(self, listed: list[Listed]) -> tuple[str, Snapshot]:
         for entry in listed:
@@ -175,8 +174,3 @@ def _storage(settings: CheckpointSettings) -> CheckpointStorage:
         assert settings.directory is not None
         return FileSystemCheckpointStorage(settings.directory, settings.inline_threshold, settings.create_subdirectory)
     return MemoryCheckpointStorage(settings.max_state_size)
-
-
-def checkpoint_name(pointer: str) -> str:
-    """``chk-17`` of a path."""
-    return base_name(pointer)

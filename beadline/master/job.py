@@ -432,7 +432,7 @@ class JobMaster:
             self.home.lease.check()
         if len(self._sinks):
             self._checkpoints.leave_behind(snapshot.checkpoint_id)
-        self._sinks.restore({o.uid: o.committables for o in snapshot.operators if o.committables is not None})
+        self._sinks.restore(snapshot.committables())
         self.home.drop_orphans(set(truth.book.live_files()) | set(self._checkpoints.needed()))
 
     def _refuse_requests(self) -> None:

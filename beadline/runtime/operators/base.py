@@ -11,11 +11,11 @@ from beadline.api.function import Function
 from beadline.api.output_tag import OutputTag
 from beadline.api.time_domain import TimeDomain
 from beadline.graph.plan import PlanNode
-from beadline.runtime.aliasing import add_settled, settle_keyed
+from beadline.runtime.aliasing import add_settled, only_atoms, settle_keyed
 from beadline.runtime.context import CallContext, Clock, KeyedCallContext, KeyedClock, SubtaskContext
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.function_states import FunctionStates
-from beadline.runtime.gate import WatermarkGate
+from beadline.runtime.gate import MIN_WATERMARK, WatermarkGate
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.output import Output, is_tagged
 from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
@@ -173,6 +173,34 @@ class FunctionOperator(Operator):
         super().begin(header, start, store)
         self.clock.now = header.now
         self.clock.watermark = self.gate.current
+
+    # -- processing
+
+    def process_keyed(self, call: Callable[..., Any], context: Any, records: list[Any], keys: list[Any]) -> None:
+        """The hot path of most jobs: ``call(record, context)`` by key, without timestamps."""
+        assert self.backend is not None
+        self.records_in += len(records)
+        context.time = MIN_WATERMARK
+        scope, take = self.backend.scope, self.output.take
+        results: list[Any] = []
+        add = results.append
+        record = None
+        try:
+            for record, scope.slot in zip(records, keys, strict=True):
+                produced = call(record, context)
+                if produced is not None:
+                    for result in produced:
+                        if take is not None:
+                            add(take(result))
+                        elif result.__class__ is tuple and only_atoms(map(type, result)):
+                            add(result)
+                        else:
+                            add(settle_keyed(result))
+        except UserCodeError:
+            raise
+        except Exception as error:
+            raise UserCodeError(self.node.name, record, error) from error
+        self.emit(results, None, taken=take is not None)
 
     # -- emitting
 

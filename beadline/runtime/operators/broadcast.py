@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from beadline.graph.specs import BroadcastSpec
-from beadline.runtime.aliasing import add_settled, add_taken, only_atoms, settle_keyed
+from beadline.runtime.aliasing import add_settled, add_taken, settle_keyed
 from beadline.runtime.broadcast_context import BroadcastContexts, KeyedBroadcastContext, KeyedElementContext
 from beadline.runtime.context import KeyedCallContext
 from beadline.runtime.failure import UserCodeError
@@ -36,7 +36,7 @@ class BroadcastOperator(FunctionOperator):
         contexts = self._contexts
         if input_index != BROADCAST_INPUT:
             if timestamps is None and keys is not None:
-                self._keyed_loop(records, keys)
+                self.process_keyed(self._function.process_element, self._contexts.element, records, keys)
             else:
                 self._loop(self._function.process_element, contexts.element, records, timestamps, keys)
             return
@@ -83,33 +83,6 @@ class BroadcastOperator(FunctionOperator):
         except Exception as error:
             raise UserCodeError(self.node.name, record, error) from error
         self.emit(results, None if timestamps is None else times, taken=take is not None)
-
-    def _keyed_loop(self, records: list[Any], keys: list[Any]) -> None:
-        """The hot path: by key, without timestamps."""
-        assert self.backend is not None
-        self.records_in += len(records)
-        call, context = self._function.process_element, self._contexts.element
-        scope, take = self.backend.scope, self.output.take
-        context.time = MIN_WATERMARK
-        results: list[Any] = []
-        add = results.append
-        record = None
-        try:
-            for record, scope.slot in zip(records, keys, strict=True):
-                produced = call(record, context)
-                if produced is not None:
-                    for result in produced:
-                        if take is not None:
-                            add(take(result))
-                        elif result.__class__ is tuple and only_atoms(map(type, result)):
-                            add(result)
-                        else:
-                            add(settle_keyed(result))
-        except UserCodeError:
-            raise
-        except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
-        self.emit(results, None, taken=take is not None)
 
     def on_timer(self, timestamp: int, context: Any) -> Any:
         own = self._contexts.element

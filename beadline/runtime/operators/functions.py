@@ -197,29 +197,7 @@ class ProcessOperator(_ManyOperator):
         if timestamps is not None or keys is None:
             self._loop(lambda record: call(record, context), records, timestamps, keys)
             return
-        # The hot path of most jobs: keyed, without timestamps.
-        assert self.backend is not None
-        self.records_in += len(records)
-        context.time = MIN_WATERMARK
-        scope = self.backend.scope
-        take = self.output.take
-        results: list[Any] = []
-        add = results.append
-        record = None
-        try:
-            for record, scope.slot in zip(records, keys, strict=True):
-                produced = call(record, context)
-                if produced is not None:
-                    for result in produced:
-                        if take is not None:
-                            add(take(result))
-                        elif result.__class__ is tuple and only_atoms(map(type, result)):
-                            add(result)
-                        else:
-                            add(settle_keyed(result))
-        except Exception as error:
-            raise self._fail(record, error) from error
-        self.emit(results, None, taken=take is not None)
+        self.process_keyed(call, context, records, keys)
 
     def on_timer(self, timestamp: int, context: Any) -> Any:
         return None if self._on_timer is None else self._on_timer(timestamp, context)

@@ -1,0 +1,38 @@
+"""Folders for records that wait between jobs, where the executors reach them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from beadline.datastream import options
+from beadline.errors import ConfigurationError, UnsupportedFeatureError
+from beadline.master.spark import Cluster
+
+if TYPE_CHECKING:
+    from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+def make_folder(env: StreamExecutionEnvironment, session: SparkSession, call: str, contents: str, prefix: str) -> str:
+    """A new folder, removed when the program ends at the latest.
+
+    :param call: what needs it, for the errors
+    """
+    shared = env._configuration.get_string(options.CHECKPOINT_DIR, None)
+    if shared is None and not Cluster(session).one_machine:
+        raise ConfigurationError(
+            f"{call} on a cluster needs a folder that all executors reach: set execution.checkpointing.dir"
+        )
+    if shared is not None and "://" in shared and not shared.startswith("file://"):
+        raise UnsupportedFeatureError(f"{call} needs a mounted folder for {contents}, not {shared}")
+    base = None if shared is None else shared.removeprefix("file://")
+    if base is not None:
+        os.makedirs(base, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix=prefix, dir=base)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
