@@ -26,6 +26,7 @@ import base64
 import json
 import math
 import re
+from dataclasses import asdict
 from typing import Any
 
 import xxhash
@@ -36,8 +37,8 @@ from beadline.checkpoint.snapshot import (
     Snapshot,
     SnapshotError,
     SnapshotKind,
-    StateDescription,
 )
+from beadline.state.description import StateDescription
 from beadline.state.files import join, local_path, parent
 from beadline.state.operator_handles import OperatorStateHandle, StateRef
 from beadline.state.version import Handle, RunRef
@@ -221,7 +222,8 @@ def _operator_to_json(operator: OperatorSnapshot, folder: str) -> dict[str, Any]
         "name": operator.name,
         "parallelism": operator.parallelism,
         "max_parallelism": operator.max_parallelism,
-        "states": [[state.name, state.kind, state.type] for state in operator.state_descriptions],
+        "key_type": operator.key_type,
+        "states": [asdict(state) for state in operator.state_descriptions],
         "position": to_plain(operator.position, f"the position of source '{operator.name}'"),
         "finished": operator.finished,
         "committables": to_plain(operator.committables, f"what sink '{operator.name}' is to commit"),
@@ -245,7 +247,8 @@ def _operator_from_json(read: dict[str, Any], folder: str) -> OperatorSnapshot:
         name=_str(read["name"]),
         parallelism=_int(read["parallelism"]),
         max_parallelism=_int(read["max_parallelism"]),
-        state_descriptions=tuple(StateDescription(*map(_str, state)) for state in read["states"]),
+        state_descriptions=tuple(_description_from_json(state) for state in read["states"]),
+        key_type=_str(read.get("key_type", "")),
         position=from_plain(read["position"]),
         finished=bool(read["finished"]),
         committables=from_plain(read["committables"]),
@@ -257,6 +260,20 @@ def _operator_from_json(read: dict[str, Any], folder: str) -> OperatorSnapshot:
         operator_state=tuple(
             None if states is None else _states_from_json(states, folder) for states in read["operator_state"]
         ),
+    )
+
+
+def _description_from_json(read: dict[str, Any]) -> StateDescription:
+    ttl_ms = read["ttl_ms"]
+    return StateDescription(
+        name=_str(read["name"]),
+        kind=_str(read["kind"]),
+        type=_str(read["type"]),
+        map_key_type=_str(read["map_key_type"]),
+        scope=_str(read["scope"]),
+        descriptor=_str(read["descriptor"]),
+        namespaced=bool(read["namespaced"]),
+        ttl_ms=None if ttl_ms is None else _int(ttl_ms),
     )
 
 

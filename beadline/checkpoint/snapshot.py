@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from beadline.errors import BeadlineError
+from beadline.state.description import StateDescription
 from beadline.state.operator_handles import OperatorStateHandle
 from beadline.state.version import Handle, RunRef
 
@@ -30,15 +31,6 @@ class SnapshotKind(Enum):
 
 
 @dataclass(frozen=True)
-class StateDescription:
-    """A state that an operator declared: enough to compare a snapshot with a program."""
-
-    name: str
-    kind: str
-    type: str = ""
-
-
-@dataclass(frozen=True)
 class OperatorSnapshot:
     """One operator in a snapshot. Tuples have one entry per subtask, or none if the operator has nothing of the kind.
 
@@ -50,6 +42,7 @@ class OperatorSnapshot:
     :ivar finished: of a source: nothing will come behind the position
     :ivar committables: of a sink: what is pre-committed and is committed, again if need be, on restore
     :ivar next_timers: when each subtask wants its next step, in processing time
+    :ivar key_type: of keyed state, as :mod:`beadline.common.type_description` writes it; empty if none was declared
     """
 
     uid: str
@@ -65,6 +58,7 @@ class OperatorSnapshot:
     committables: Any = None
     next_timers: tuple[int | None, ...] = ()
     state_descriptions: tuple[StateDescription, ...] = ()
+    key_type: str = ""
 
     @property
     def runs(self) -> Iterator[RunRef]:

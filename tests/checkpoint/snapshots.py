@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, StateDescription
+from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
+from beadline.state.description import StateDescription
 from beadline.state.files import RunFiles
 from beadline.state.operator_handles import OperatorStateHandle, StateRef
 from beadline.state.run import TableChanges, encode_run
