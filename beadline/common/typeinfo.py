@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from beadline.common._types.base import TypeInformation
 from beadline.common._types.basic import BasicType, BasicTypeInfo, InstantTypeInfo
+from beadline.common._types.classes import ClassTypeInfo
 from beadline.common._types.collections import (
     BasicArrayTypeInfo,
     ListTypeInfo,
@@ -25,6 +26,7 @@ __all__ = [
     "BasicArrayTypeInfo",
     "BasicType",
     "BasicTypeInfo",
+    "ClassTypeInfo",
     "DateTypeInfo",
     "ExternalTypeInfo",
     "InstantTypeInfo",
@@ -170,3 +172,13 @@ class Types:
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """``list`` with one type for all elements."""
         return ListTypeInfo(element_type_info)
+
+    @staticmethod
+    def CLASS(cls: type) -> ClassTypeInfo:
+        """A dataclass or named tuple, with the fields and types that it declares.
+
+        ``int`` is a LONG, ``float`` a DOUBLE, ``Optional[T]`` a T (each field may be None). ``list[T]``,
+        ``dict[K, V]``, ``tuple[A, B]``, dates and times, ``Decimal``, ``bytes`` and other such classes keep their
+        types; whatever else an annotation says is any Python object. State of this type outlives changes of the class.
+        """
+        return ClassTypeInfo.of(cls)
