@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import xxhash
 from pyspark import TaskContext
 
 from beadline.runtime import worker
+from beadline.runtime.garbage import no_collection
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskInput
 from beadline.runtime.rows import DESCRIPTOR, DESCRIPTOR_SEQ, Row, read_rows
 from beadline.runtime.task import Task
-from beadline.state.run import (
-    count_entries,
-    decode_run,
-    encode_run,
-    merge_contents,
-    without_expired,
-    without_tombstones,
-)
+from beadline.state.merging import merged
+from beadline.state.run import RunWriter
 
 
 @dataclass(frozen=True)
@@ -42,12 +35,8 @@ class LevelCall:
     inputs: Any = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Spark's daemon collects garbage after every task; collections in between only cost time.
-        gc.disable()
-        try:
+        with no_collection():
             yield from self._work(batches)
-        finally:
-            gc.enable()
 
     def _work(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -80,12 +69,24 @@ def farewell(live: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> Iterat
 
 
 def merge_in_worker(header: StepHeader, shipment: Any, merge: MergeRequest) -> MergeResult:
-    """Merge some runs of one handle into one file. Reads and writes immutable files only; may run twice."""
+    """Merge some runs of one handle into one file, some key groups at a time. Reads and writes immutable files only;
+    may run twice."""
     run = worker.enter_run(header.run, header.live_runs, shipment, header.state_root)
-    content = merge_contents(decode_run(run.files.read(ref), ref.key_groups, repr(ref)) for ref in merge.runs)
-    if merge.from_root:
-        content = without_expired(without_tombstones(content), header.now)
-    data = encode_run(content, merge.max_parallelism, by_key=True, codec=header.codec)
-    last = merge.runs[-1].version
-    name = f"{xxhash.xxh3_128_hexdigest(data)}-{last[:12]}.run"
-    return MergeResult(merge, run.files.store(name, data, last, count_entries(content)))
+    with no_collection():
+        return _merge(run, header, merge)
+
+
+def _merge(run: worker.WorkerRun, header: StepHeader, merge: MergeRequest) -> MergeResult:
+    groups = range(merge.max_parallelism) if merge.groups is None else range(*merge.groups)
+    over = header.now if merge.from_root else None
+    with run.files.draft() as draft:
+        writer = RunWriter(draft.write, merge.max_parallelism, by_key=True, codec=header.codec)
+        parts = merged(
+            merge.runs, run.files.read_range, groups, merge.max_parallelism, from_root=merge.from_root, now=over
+        )
+        for _, content in parts:
+            writer.add(content)
+        writer.finish()
+        version = merge.version
+        made = draft.store(f"{draft.digest}-{version[:12]}.run", version, writer.entries)
+        return MergeResult(merge, replace(made, groups=merge.groups))

@@ -12,13 +12,17 @@ import contextlib
 import os
 import shutil
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from beadline.errors import ConfigurationError, VersionError
 from beadline.state.version import RunRef, checksum_of
+
+if TYPE_CHECKING:
+    from beadline.state.drafts import Draft
 
 _OBJECT_STORES = frozenset({"s3", "gs", "gcs", "abfs", "abfss"})
 
@@ -45,6 +49,16 @@ class RunFiles:
         """The bytes of a run, wherever it is."""
         return read_run(run)
 
+    def read_range(self, run: RunRef, offset: int, size: int) -> bytes | memoryview:
+        """Some bytes of a run, wherever it is."""
+        return read_range(run, offset, size)
+
+    def draft(self) -> Draft:
+        """A new file of this folder that is written a piece at a time."""
+        from beadline.state.drafts import Draft
+
+        return Draft(self._folder)
+
     def delete(self, path: str) -> None:
         """Remove a file that no handle names any more."""
         delete_file(path)
@@ -63,6 +77,20 @@ def read_run(run: RunRef) -> bytes:
         raise VersionError(f"{run!r} is cut short: {len(data)} bytes")
     if run.checksum is not None and checksum_of(data) != run.checksum:
         raise VersionError(f"{run!r}: its checksum is {checksum_of(data)} and should be {run.checksum}")
+    return data
+
+
+def read_range(run: RunRef, offset: int, size: int) -> bytes | memoryview:
+    """Some bytes of a run. Its blocks have checksums of their own."""
+    if run.inline is not None:
+        return memoryview(run.inline)[offset : offset + size]
+    assert run.path is not None
+    try:
+        data = read_file(run.path, run.offset + offset, size)
+    except OSError as error:
+        raise VersionError(f"can't read {run!r}: {error}") from error
+    if len(data) != size:
+        raise VersionError(f"{run!r} is cut short: {len(data)} bytes at {offset} instead of {size}")
     return data
 
 
@@ -135,15 +163,7 @@ def write_file(path: str, data: bytes, durable: bool = False) -> str:
     """
     local = local_path(path)
     if local is None:
-        system, inner = _remote(path)
-        folder, _, name = inner.rpartition("/")
-        # An object store shows an object when its stream is closed, all of it; a rename there would be a copy.
-        whole = urlsplit(path).scheme in _OBJECT_STORES
-        temporary = inner if whole else f"{folder}/.{name}.{uuid.uuid4().hex[:8]}"
-        with system.open_output_stream(temporary) as stream:
-            stream.write(data)
-        if not whole:
-            system.move(temporary, inner)
+        write_remote(path, (data,))
         return path
     folder, _, name = local.rpartition("/")
     temporary = f"{folder or '.'}/.{name}.{uuid.uuid4().hex[:8]}"
@@ -159,6 +179,20 @@ def write_file(path: str, data: bytes, durable: bool = False) -> str:
             os.unlink(temporary)
         raise
     return local
+
+
+def write_remote(path: str, parts: Iterable[bytes]) -> None:
+    """Write a file that is not local so that nobody ever sees a part of it."""
+    system, inner = _remote(path)
+    folder, _, name = inner.rpartition("/")
+    # An object store shows an object when its stream is closed, all of it; a rename there would be a copy.
+    whole = urlsplit(path).scheme in _OBJECT_STORES
+    temporary = inner if whole else f"{folder}/.{name}.{uuid.uuid4().hex[:8]}"
+    with system.open_output_stream(temporary) as stream:
+        for part in parts:
+            stream.write(part)
+    if not whole:
+        system.move(temporary, inner)
 
 
 def sync(path: str) -> None:

@@ -192,6 +192,11 @@ def _can_index(key: Any) -> bool:
     return not isinstance(key, float | Decimal) or key == key
 
 
+def indexed(key: Any) -> Any:
+    """The key as state indexes it: itself, or boxed."""
+    return key if _can_index(key) else BoxedKey(key, encode_key(key))
+
+
 class KeyRouter:
     """Finds the subtask of a key, remembering keys it has seen: records repeat keys far more than they bring new
     ones."""

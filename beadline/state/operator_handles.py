@@ -26,6 +26,7 @@ from beadline.errors import VersionError
 from beadline.state.codec import dumps, loads
 from beadline.state.files import RunFiles
 from beadline.state.key_groups import subtask_of_key_group
+from beadline.state.run import PARQUET_MAGIC
 from beadline.state.version import RunRef
 
 LIST = "list"
@@ -59,7 +60,11 @@ def encode(content: StateContent) -> bytes:
 
 
 def decode(data: bytes, where: str = "operator state") -> StateContent:
-    """The content of a state. ``where`` names it in errors."""
+    """The content of a state, as :func:`encode` or a savepoint's Parquet file has it. ``where`` names it in errors."""
+    if data[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
+        from beadline.state.operator_columns import decode_operator_state
+
+        return decode_operator_state(data, where)
     if data[: len(_MAGIC)] != _MAGIC or len(data) < _HEAD:
         raise VersionError(f"{where} is not operator state or is cut short ({len(data)} bytes)")
     payload = memoryview(data)[_HEAD:]

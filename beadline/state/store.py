@@ -15,9 +15,10 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
-from beadline.errors import VersionError
+from beadline.errors import StateMismatchError
 from beadline.state.backend_settings import ROCKSDB, BackendSettings
-from beadline.state.run import RunContent, decode_run
+from beadline.state.files import read_range
+from beadline.state.run import RunContent, decode_run, read_blocks
 from beadline.state.tables import TABLE_KINDS, Table
 from beadline.state.timers import TimerTable
 from beadline.state.version import Handle, RunRef
@@ -25,6 +26,8 @@ from beadline.state.version import Handle, RunRef
 # Above this many entries a load is worth telling the garbage collector: what it froze it does not walk after every
 # task.
 _FREEZE_AFTER = 100_000
+_BLOCKWISE_BYTES = 8 << 20
+_BLOCKWISE_ENTRIES = 200_000
 
 Read = Callable[[RunRef], bytes]
 
@@ -76,8 +79,8 @@ class Store(ABC):
 def check_kind(name: str, known: tuple[str, bool], wanted: tuple[str, bool]) -> None:
     if known != wanted:
         before, now = (f"{kind}, by window" if namespaced else kind for kind, namespaced in (known, wanted))
-        raise VersionError(
-            f"state '{name}' is of kind {before} in the store and {now} in the program. "
+        raise StateMismatchError(
+            f"state '{name}' is of kind {before} in the snapshot and {now} in the program. "
             "Use another state name, or the kind it was written with."
         )
 
@@ -104,10 +107,12 @@ class HeapStore(Store):
             return False
         for run in runs:
             content = self._pending.pop(run.version, None)
-            if content is None:
+            large = run.size > _BLOCKWISE_BYTES or run.entries > _BLOCKWISE_ENTRIES
+            if content is None and run.path is not None and large:
+                self._load(run)
+            else:
                 groups = run.restricted(self.key_groups).key_groups
-                content = decode_run(read(run), groups, where=repr(run))
-            self._apply(content)
+                self._apply(decode_run(read(run), groups, where=repr(run)) if content is None else content)
             self.version = run.version
         # What is still pending was made by attempts that were never sealed.
         self._pending.clear()
@@ -118,6 +123,14 @@ class HeapStore(Store):
             gc.collect()
             gc.freeze()
         return True
+
+    def _load(self, run: RunRef) -> None:
+        """Take a large run a block at a time, so that it is never in memory beside what it becomes."""
+        # A store that took a part of it stands nowhere.
+        self.version = ""
+        groups = run.restricted(self.key_groups).key_groups
+        for name, table in read_blocks(lambda at, size: read_range(run, at, size), run.size, groups, repr(run)):
+            self._apply({name: table})
 
     def _apply(self, content: RunContent) -> None:
         for name, table in content.items():

@@ -92,10 +92,11 @@ class Handle:
     def plus(self, run: RunRef) -> Handle:
         return Handle(self.root, (*self.runs, run))
 
-    def replacing(self, first: str, last: str, merged: RunRef) -> Handle | None:
-        """With the runs from ``first`` to ``last`` replaced by one that equals them; None if they are not all here."""
+    def replacing(self, first: str, last: str, *merged: RunRef) -> Handle | None:
+        """With the runs from ``first`` to ``last`` replaced by one or more that equal them; None if they are not all
+        here."""
         versions = [run.version for run in self.runs]
         if first not in versions or last not in versions:
             return None
         start, end = versions.index(first), versions.index(last)
-        return Handle(self.root, (*self.runs[:start], merged, *self.runs[end + 1 :]))
+        return Handle(self.root, (*self.runs[:start], *merged, *self.runs[end + 1 :]))

@@ -53,6 +53,15 @@ def test_without_managed_memory_each_database_has_its_own() -> None:
     assert (rocks.memory, rocks.block_cache, rocks.write_buffer, rocks.write_buffers) == (None, 16 * MB, 4 * MB, 3)
 
 
+def test_how_large_a_database_of_a_workers_own_may_be() -> None:
+    key = "beadline.rocksdb.own-database.max-size"
+    assert key in KEYS
+    assert read().rocks.own_bytes == 64 * MB
+    for text, size in (("1gb", 1024 * MB), ("0", 0)):
+        given = Configuration.from_dict({"state.backend.type": "rocksdb", key: text})
+        assert BackendSettings.from_configuration(given).rocks.own_bytes == size
+
+
 def test_predefined_options_and_the_jobs_own() -> None:
     assert read(predefined_options="DEFAULT").rocks == RocksSettings()
     assert read(predefined_options="SPINNING_DISK_OPTIMIZED").rocks == RocksSettings(threads=4, dynamic_levels=True)

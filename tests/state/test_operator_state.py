@@ -16,7 +16,7 @@ from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescript
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
-from beadline.errors import SerializationError, StateAccessError, TypeMismatchError, VersionError
+from beadline.errors import SerializationError, StateAccessError, StateMismatchError, TypeMismatchError, VersionError
 from beadline.state import operator_handles as handles
 from beadline.state.codec import Frozen, register_state_class
 from beadline.state.files import RunFiles
@@ -231,7 +231,8 @@ def test_two_states_need_two_names() -> None:
 def test_a_state_keeps_the_mode_it_was_stored_with() -> None:
     backend = restored(None)
     backend.list_state(NUMBERS).update([1])
-    with pytest.raises(StateAccessError, match="is a union list state in the program and a list state in the snapshot"):
+    message = "is a union list state in the program and a list state in the snapshot"
+    with pytest.raises(StateMismatchError, match=message):
         restored(backend.store(inline)).list_state(NUMBERS, UNION)
 
 

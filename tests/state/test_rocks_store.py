@@ -1,10 +1,11 @@
-"""What only RocksDB has: files, a lock, a version on disk, limits."""
+"""What only RocksDB has: files, locks, a version on disk, limits."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,17 +19,18 @@ from beadline.state import backend_settings
 from beadline.state import run as run_module
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.key_groups import encode_key, key_group_of
-from beadline.state.rocks import database, tables
+from beadline.state.rocks import database, folders, tables
 from beadline.state.rocks import store as rocks_store
 from beadline.state.rocks.keys import RowKeys, TimerKeys, decode_map_key, encode_map_key
 from beadline.state.rocks.store import RocksStore
 from beadline.state.rocks.tables import Remembered
-from beadline.state.run import encode_run
+from beadline.state.run import RunReader, encode_run
 from beadline.state.version import Handle, RunRef
-from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Subject
+from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Subject, let_go
 
 pytest.importorskip("rocksdict")
 
+COMMON = RocksSettings(own_bytes=0)
 VALUE = ValueStateDescriptor("v", ANY)
 LIST = ListStateDescriptor("l", ANY)
 MAP = MapStateDescriptor("m", ANY, ANY)
@@ -38,7 +40,7 @@ MAP = MapStateDescriptor("m", ANY, ANY)
 def folder() -> Iterator[Path]:
     path = tempfile.mkdtemp(prefix="beadline-rocks-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     yield Path(path)
-    shutil.rmtree(path, ignore_errors=True)
+    let_go(Path(path))
 
 
 def subject(folder: Path, **options: Any) -> Subject:
@@ -70,12 +72,128 @@ def store_of(one: Subject) -> RocksStore:
     return store
 
 
-# -- the lock and the files
+# -- a database of each worker's own
 
 
-def test_who_does_not_get_the_database_builds_a_private_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rocks_store, "_WAIT_SECONDS", 0.02)
+def test_small_state_is_in_a_database_that_stays_open(folder: Path) -> None:
+    one = subject(folder)
+    fill(one)
+    store = store_of(one)
+    database = store._database
+    store.release()
+    fill(one)
+    assert store_of(one)._database is database
+    assert Path(store.folder).parent.name.startswith(f"worker-{os.getpid()}-")
+
+
+def test_workers_take_turns_each_with_its_own(folder: Path) -> None:
+    """Each reads from the runs what the other one wrote, and nothing else."""
     one, two = subject(folder), subject(folder)
+    for turn in range(6):
+        mine, other = (one, two) if turn % 2 else (two, one)
+        mine.reads = 0
+        with mine.step() as step:
+            for key in range(20):
+                assert step.at(key)["v"].value() == (turn - 1 if turn else None)
+                step["v"].update(turn)
+                step["l"].add(turn)
+                step["m"].put(turn, key)
+                step.timers.register(turn, key)
+        assert mine.reads == (turn > 0)
+        other.handle = mine.handle
+    check(one, 6)
+    check(two, 6)
+    assert store_of(one).folder != store_of(two).folder
+    for subject_ in (one, two):
+        subject_.close()
+    assert list(folder.rglob("*")) == [folder / "beadline-rocksdb"]
+
+
+def test_a_worker_with_many_subtasks_keeps_some_databases_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = len(RocksStore.open)
+    monkeypatch.setattr(database, "most_open", lambda: elsewhere + 2)
+    subjects = [subject(folder, name="many", subtask=subtask, parallelism=5) for subtask in range(5)]
+    for one in subjects:
+        fill(one)
+        one.reads = 0
+    assert len(RocksStore.open) == elsewhere + 2
+    for one in subjects:
+        check(one)
+        fill(one, turns=1)
+        assert one.reads == 0, "what was closed was complete"
+    for one in subjects:
+        one.close()
+
+
+def test_a_database_that_has_grown_becomes_the_common_one(folder: Path) -> None:
+    limit = RocksSettings(own_bytes=10_000)
+    one, two = subject(folder, rocks=limit), subject(folder, rocks=limit)
+    fill(one)
+    two.handle = one.handle
+    check(two)
+    assert one.handle.size < limit.own_bytes
+    owns = [Path(store_of(worker).folder) for worker in (one, two)]
+    while one.handle.size <= limit.own_bytes:
+        fill(one)
+    expected = one.stored("l", "list")
+    assert Path(store_of(one).folder).name == "1-0"
+    one.store.release()  # type: ignore[union-attr]
+    two.handle, one.reads, two.reads = one.handle, 0, 0
+    assert two.stored("l", "list") == expected
+    assert two.reads == 0  # it was all there
+    assert one.stored("l", "list") == expected
+    assert one.reads == 0
+    assert not any(own.exists() for own in owns)
+
+
+def test_many_entries_in_few_bytes_are_large_too(folder: Path) -> None:
+    one = subject(folder)
+    fill(one)
+    run = one.handle.runs[-1]
+    many = RunRef(run.version, 3_000_000, run.size, inline=run.inline)
+    one.handle = Handle(one.handle.root, (*one.handle.runs[:-1], many))
+    check(one)
+    assert Path(store_of(one).folder).name == "1-0"
+
+
+def stay(folder: Path, handle: Handle, ready: Any) -> None:
+    """A worker that has a database of its own, a part in a common one, and is killed."""
+    one = subject(folder, handle=handle)
+    common = subject(folder, handle=handle, name="large", rocks=COMMON)
+    assert store_of(one).version == store_of(common).version == handle.version
+    common.store.release()  # type: ignore[union-attr]
+    ready.set()
+    signal.pause()
+
+
+def test_what_dead_workers_leave_is_removed_by_who_comes_next(folder: Path) -> None:
+    one = subject(folder)
+    fill(one)
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    child = context.Process(target=stay, args=(folder, one.handle, ready))
+    child.start()
+    ready.wait()
+    theirs = list(folder.glob(f"beadline-rocksdb/*/worker-{child.pid}-*"))
+    assert {place.parent.name for place in theirs} == {"run", "large"}
+    next_one = subject(folder, handle=one.handle, name="next")
+    check(next_one)
+    assert all(place.exists() for place in theirs), "its worker lives"
+    child.kill()
+    child.join()
+    check(subject(folder, handle=one.handle, name="another"))
+    assert not any(place.exists() for place in theirs)
+    assert not (folder / "beadline-rocksdb" / "large").exists()
+    assert store_of(one)._database.get(b"nothing") is None
+    check(one)
+
+
+# -- a database in common
+
+
+def test_who_does_not_get_the_database_builds_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rocks_store, "_WAIT_SECONDS", 0.02)
+    one, two = subject(folder, rocks=COMMON), subject(folder, rocks=COMMON)
     fill(one)
     two.handle = one.handle
     with one.step(fate="lost"):
@@ -83,15 +201,15 @@ def test_who_does_not_get_the_database_builds_a_private_one(folder: Path, monkey
         assert inside.folder != store_of(one).folder
         inside.release()
         check(two)
-        private = Path(inside.folder)
-        assert private.is_dir()
+        own = Path(inside.folder)
+        assert own.is_dir()
     check(two)  # the common one is free again
-    assert not private.exists()
+    assert not own.exists()
     assert Path(store_of(two).folder).name == "1-0"
 
 
 def test_a_worker_goes_on_with_the_database_that_another_left(folder: Path) -> None:
-    one, two = subject(folder), subject(folder)
+    one, two = subject(folder, rocks=COMMON), subject(folder, rocks=COMMON)
     fill(one)
     two.handle = one.handle
     check(two)
@@ -101,27 +219,27 @@ def test_a_worker_goes_on_with_the_database_that_another_left(folder: Path) -> N
 
 def die(folder: Path, handle: Handle) -> None:
     """A worker that is killed in the middle: nothing is flushed, closed or unlocked."""
-    one = subject(folder, handle=handle)
+    one = subject(folder, handle=handle, rocks=COMMON)
     assert store_of(one).version == handle.version
     os._exit(9)
 
 
 def test_what_a_killed_worker_leaves_is_used_or_built_anew(folder: Path) -> None:
-    one = subject(folder)
+    one = subject(folder, rocks=COMMON)
     fill(one)
 
     child = multiprocessing.get_context("spawn").Process(target=die, args=(folder, one.handle))
     child.start()
     child.join()
     assert child.exitcode == 9
-    two = subject(folder, handle=one.handle)
+    two = subject(folder, handle=one.handle, rocks=COMMON)
     check(two)
     assert two.reads in (1, 3)  # the delta that was not flushed, or everything
     assert Path(store_of(two).folder).name == "1-0"
 
 
 def test_damaged_files_are_built_anew(folder: Path) -> None:
-    one = subject(folder)
+    one = subject(folder, rocks=COMMON)
     fill(one)
     check(one)
     place = Path(store_of(one).folder)
@@ -132,13 +250,14 @@ def test_damaged_files_are_built_anew(folder: Path) -> None:
     check(one)
 
 
-def test_closing_removes_the_files(folder: Path) -> None:
-    one = subject(folder)
+@pytest.mark.parametrize("own_bytes", [0, 1 << 20])
+def test_closing_removes_the_files(folder: Path, own_bytes: int) -> None:
+    one = subject(folder, rocks=RocksSettings(own_bytes=own_bytes))
     fill(one)
-    assert any(folder.rglob("*.sst"))
+    assert any(folder.rglob("MANIFEST-*"))
     one.close()
     one.store.close()  # type: ignore[union-attr]  # a second time does no harm
-    assert list(folder.rglob("*")) in ([], [folder / "beadline-rocksdb"])
+    assert list(folder.rglob("*")) == [folder / "beadline-rocksdb"]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -150,10 +269,12 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_spark_says_where_local_files_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path}/a,{tmp_path}/b")
-    folders = [database.folder_for(RocksSettings(), "run", f"1-{i}", i) for i in range(2)]
-    assert folders == [f"{tmp_path}/a/beadline-rocksdb/run/1-0", f"{tmp_path}/b/beadline-rocksdb/run/1-1"]
     given = RocksSettings(directories=(f"{tmp_path}/c",))
-    assert database.folder_for(given, "run", "1-0", 5) == f"{tmp_path}/c/beadline-rocksdb/run/1-0"
+    places = [folders.enter_workplace(settings, "r", i) for settings, i in ((COMMON, 0), (COMMON, 1), (given, 5))]
+    assert [place.run_folder for place in places] == [f"{tmp_path}/{root}/beadline-rocksdb/r" for root in "abc"]
+    for place in places:
+        folders.leave_workplace(place)
+        assert not os.path.exists(place.run_folder)
 
 
 # -- large runs
@@ -220,18 +341,19 @@ def test_a_large_run_is_loaded_block_by_block(folder: Path, by_key: bool, from_f
 @pytest.mark.usefixtures("small_blocks")
 def test_a_load_that_broke_off_is_begun_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heap, rocks = large_run(5_000, True, folder)
-    blocks = rocks_store.read_blocks
+    parts = RunReader.parts
 
     def break_off(*arguments: Any) -> Iterator[Any]:
-        for number, block in enumerate(blocks(*arguments)):
+        for number, block in enumerate(parts(*arguments)):
             if number == 2:
                 raise VersionError("broken")
             yield block
 
-    monkeypatch.setattr(rocks_store, "read_blocks", break_off)
+    monkeypatch.setattr(RunReader, "parts", break_off)
     with pytest.raises(VersionError, match="broken"), rocks.step():
         pass
-    monkeypatch.setattr(rocks_store, "read_blocks", blocks)
+    assert not list(folder.glob("beadline-rocksdb/loaded/worker-*/*")), "what it began is gone"
+    monkeypatch.setattr(RunReader, "parts", parts)
     same(heap, rocks)
 
 
@@ -271,20 +393,59 @@ def test_a_large_run_on_top_of_others(folder: Path) -> None:
 
 def test_values_are_remembered_up_to_a_limit() -> None:
     memory = Remembered()
-    memory.take({1: "a", 2: "b"}, 200, 10_000)
-    assert memory.size == 200 + 2 * tables._ENTRY_BYTES
-    memory.take({2: "c", 3: "d"}, 200, 10_000)
-    assert memory.values == {1: "a", 2: "c", 3: "d"}
-    assert memory.size == 3 * (100 + tables._ENTRY_BYTES)
-    memory.take({4: "e"}, 100, 3 * (100 + tables._ENTRY_BYTES))
-    assert memory.values == {4: "e"}
-    memory.take({5: "large"}, 10**9, 10_000)
+    memory.limit = 4 * (tables._ENTRY_BYTES + 20)
+    memory.take({1: "a", 2: "b"}, write_later=False)
+    assert 2 * tables._ENTRY_BYTES < memory.size < 2 * (tables._ENTRY_BYTES + 20)
+    for turn in range(10):
+        memory.take({2: turn, 3: turn}, write_later=True)
+        assert not memory.is_too_large(), "what was replaced does not count"
+    assert memory.values == {1: "a", 2: 9, 3: 9}
+    assert memory.unwritten == {2: 9, 3: 9}
+    memory.take({4: 0, 5: 0}, write_later=False)
+    assert memory.is_too_large()
+    memory.unwritten = {}
+    memory.shrink()
+    assert memory.values == {3: 9, 4: 0, 5: 0}
+    memory.take({6: "large" * 1000}, write_later=False)
+    assert memory.is_too_large()
+    memory.shrink()
     assert memory.values == {}
-    assert memory.size == 0
+
+
+def test_values_are_written_when_they_are_too_many_or_somebody_goes_through_them(folder: Path) -> None:
+    one = subject(folder, rocks=RocksSettings(memory=16 << 20))
+
+    def rows() -> int:
+        return sum(1 for _ in store_of(one)._rows_from(b"\x00\x01"))
+
+    keys = range(3_000)
+    for turn in range(3):
+        with one.step() as step:
+            for key in keys:
+                assert step.at(key)["v"].value() == (turn - 1 if turn else None)
+                step["v"].update(turn)
+    store_of(one)
+    assert rows() == 0
+    assert one.stored("v", "value") == dict.fromkeys(keys, 2)
+    assert rows() == len(keys)
+    with one.step() as step:
+        for key in keys:
+            step.at(key)["v"].update(bytes(2_000))
+        step.at(0)["v"].clear()
+    store_of(one)
+    remembered = store_of(one)._remembered["v"]
+    assert not remembered.unwritten
+    assert remembered.size < 4 << 20
+    assert rows() == len(keys) - 1
+    with one.step(fate="lost") as step:
+        assert step.at(0)["v"].value() is None
+        assert all(step.at(key)["v"].value() == bytes(2_000) for key in keys[1:])
+        assert remembered.size < 5 << 20
+    one.close()
 
 
 def test_a_value_is_read_once_a_step(folder: Path) -> None:
-    one = subject(folder)
+    one = subject(folder, rocks=COMMON)
     fill(one, turns=1)
     one.lose(files=False)
     with one.step(fate="lost") as step:

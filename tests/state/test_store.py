@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescriptor
-from beadline.errors import StateAccessError, TypeMismatchError, VersionError
+from beadline.errors import StateAccessError, StateMismatchError, TypeMismatchError, VersionError
 from beadline.state.files import RunFiles
 from beadline.state.store import HeapStore, open_store
 from beadline.state.version import Handle, RunRef, next_version, root_version
@@ -146,7 +146,7 @@ def test_a_handle_gives_what_follows_a_version() -> None:
 def test_a_state_that_changed_its_kind_is_refused() -> None:
     store = HeapStore("root", ALL_GROUPS)
     store.table("x", "value")
-    with pytest.raises(VersionError, match="state 'x' is of kind value in the store and list in the program"):
+    with pytest.raises(StateMismatchError, match="state 'x' is of kind value in the snapshot and list in the program"):
         store.table("x", "list")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.state.contract.subject import HEAP, ROCKSDB, Make, Subject
+from beadline.state.backend_settings import RocksSettings
+from tests.state.contract.subject import HEAP, ROCKSDB, Make, Subject, let_go
 
 settings.register_profile("beadline", deadline=None)
 settings.load_profile("beadline")
@@ -22,7 +22,7 @@ def folder() -> Iterator[Path]:
     """In memory where that is possible: what RocksDB waits for is mostly the disk."""
     path = tempfile.mkdtemp(prefix="beadline-contract-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     yield Path(path)
-    shutil.rmtree(path, ignore_errors=True)
+    let_go(Path(path))
 
 
 WAYS = ["heap-kept", "heap-rebuilt", "rocksdb-kept", "rocksdb-moved", "rocksdb-rebuilt"]
@@ -39,6 +39,8 @@ def make(request: pytest.FixtureRequest, folder: Path) -> Iterator[Make]:
     def one(*descriptors, **options) -> Subject:  # type: ignore[no-untyped-def]
         kind = HEAP if backend == "heap" else ROCKSDB
         options.setdefault("name", f"run-{len(made)}")
+        if way == "moved":  # workers share the database of a machine when it is large
+            options.setdefault("rocks", RocksSettings(own_bytes=0))
         made.append(Subject(kind, way, folder, descriptors, **options))
         return made[-1]
 

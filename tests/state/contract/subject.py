@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from beadline.state.backend import KeyedBackend
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.codec import thaw
 from beadline.state.key_groups import key_group_range
+from beadline.state.rocks import folders
 from beadline.state.run import (
     RunContent,
     count_entries,
@@ -177,6 +179,7 @@ class Subject:
                     parallelism,
                     self.max_parallelism,
                     handle,
+                    self.settings.rocks,
                 )
             )
         return parts
@@ -192,6 +195,7 @@ class Subject:
             f"{self.name}-{kind}-{len(self.handle.runs)}",
             max_parallelism=self.max_parallelism,
             handle=self.handle,
+            rocks=self.settings.rocks,
         )
         other.groups = self.groups
         return other
@@ -210,3 +214,11 @@ class Subject:
             found = {slot: thaw(value) for slot, value in table.base.items()}
         store.release()
         return found
+
+
+def let_go(folder: Path) -> None:
+    """Workers that were lost died in this process: let go of what death would have taken, and of their files."""
+    for place, workplace in list(folders._workplaces.items()):
+        while place[0] == str(folder) and place in folders._workplaces:
+            folders.leave_workplace(workplace)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import random
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Step, Subject
+from beadline.state.backend_settings import RocksSettings
+from beadline.state.rocks import store as rocks_store
+from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Step, Subject, let_go
 from tests.state.test_state_model import KEYS, Model, compare, event, perform, random_event
 
 pytest.importorskip("rocksdict")
@@ -33,9 +34,9 @@ class Side:
 class Trio:
     """A heap, a RocksDB and a model of one subtask."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rocks: RocksSettings | None = None) -> None:
         self.heap = Subject(HEAP, "kept", folder, STATES, name="heap")
-        self.rocks = Subject(ROCKSDB, "kept", folder, STATES, name="rocks")
+        self.rocks = Subject(ROCKSDB, "kept", folder, STATES, name="rocks", rocks=rocks)
         self.model = Model()
         self.past = [(self.heap.handle, copy.deepcopy(self.model))]
 
@@ -98,10 +99,16 @@ def test_all_three_agree(events: list[Any]) -> None:
     try:
         Trio(folder).live_through(events)
     finally:
-        shutil.rmtree(folder)
+        let_go(folder)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_all_three_agree_over_a_long_life(folder: Path, seed: int) -> None:
+@pytest.mark.parametrize("shape", ["own", "own, little memory", "own, then common", "common"])
+def test_all_three_agree_over_a_long_life(folder: Path, seed: int, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "little" in shape:  # a few values, so that they are written and forgotten all the time
+        monkeypatch.setattr(rocks_store, "_LEAST_REMEMBERED", 1000)
+        monkeypatch.setattr(rocks_store, "_REMEMBERED_PART", 1 << 30)
+    own_bytes = {"own, then common": 3000, "common": 0}.get(shape, 1 << 20)
     chance = random.Random(seed)
-    Trio(folder).live_through([random_event(chance) for _ in range(80)])
+    trio = Trio(folder, RocksSettings(own_bytes=own_bytes))
+    trio.live_through([random_event(chance) for _ in range(80)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from beadline.errors import VersionError
+from beadline.errors import StateMismatchError, VersionError
 from beadline.state.run import decode_run
 from beadline.state.version import RunRef
 from tests.state.contract.subject import ANY, Make, Step, Subject
@@ -198,8 +198,8 @@ def test_damage_is_noticed_and_the_next_attempt_goes_well(make: Make) -> None:
 def test_another_kind_of_state_under_the_same_name_is_refused(make: Make) -> None:
     subject = lived(make, 1)
     wrong = make(ListStateDescriptor("v", ANY), name="wrong", handle=subject.handle)
-    message = "state 'v' is of kind value in the store and list in the program"
-    with pytest.raises(VersionError, match=message), wrong.step():
+    message = "state 'v' is of kind value in the snapshot and list in the program"
+    with pytest.raises(StateMismatchError, match=message), wrong.step():
         pass
     check(subject, 1)
 
@@ -210,7 +210,9 @@ def test_state_by_window_in_place_of_state_by_key_is_refused(make: Make) -> None
         step.at("k")["v"].update(1)
     # The timers would be refused first; look at the table alone.
     store = subject.open()
-    with pytest.raises(VersionError, match="is of kind value in the store and value, by window in the program"):
+    with pytest.raises(
+        StateMismatchError, match="is of kind value in the snapshot and value, by window in the program"
+    ):
         store.table("v", "value", namespaced=True)
     store.release()
 
