@@ -10,6 +10,7 @@
     ├── KeyEncodingError          a key has no canonical encoding
     ├── SerializationError        a function or value can't be sent to the workers
     ├── StateAccessError          state or timers used where there are none
+    ├── StateMismatchError        a state is of another type or kind than the snapshot has; no restart helps
     ├── EnvironmentSetupError     Java or Spark is missing, too old, or of the wrong kind
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
     └── StepError                 a step can't be sealed and is run again
@@ -52,6 +53,10 @@ class SerializationError(BeadlineError):
 
 class StateAccessError(BeadlineError):
     """State or timers were used where there are none."""
+
+
+class StateMismatchError(BeadlineError):
+    """The program asks for a state of another type or kind than it has in the snapshot that the job started from."""
 
 
 class EnvironmentSetupError(BeadlineError):

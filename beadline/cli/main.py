@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import beadline
-from beadline import pyflink_alias
-from beadline.cli.failure import report_failure
-from beadline.cli.script import run_script
-from beadline.common.cli_defaults import PARALLELISM_KEY, set_overrides
+from beadline.cli.savepoint import app as savepoint_app
+from beadline.cli.script import job_options, run_program
 
 app = typer.Typer(
     name="beadline",
@@ -22,6 +19,7 @@ app = typer.Typer(
     # A script's exception is the user's: it is shown plainly, by report_failure.
     pretty_exceptions_enable=False,
 )
+app.add_typer(savepoint_app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -63,36 +61,27 @@ def run(
         bool,
         typer.Option("-n", "--allow-non-restored-state", help="Drop state that the program has no operator for."),
     ] = False,
+    claim_mode: Annotated[
+        str | None,
+        typer.Option(
+            "--claim-mode",
+            metavar="MODE",
+            help="Whom the savepoint of -s belongs to then: no_claim (it is left alone) or claim (the job).",
+        ),
+    ] = None,
     define: Annotated[
         list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="Set an option of the job; may be repeated.")
     ] = None,
 ) -> None:
     """Run a program. Options come before SCRIPT; everything behind it is passed on untouched."""
-    overrides = _parse_definitions(define or [])
-    if parallelism is not None and overrides.setdefault(PARALLELISM_KEY, str(parallelism)) != str(parallelism):
-        raise typer.BadParameter(
-            f"-p {parallelism} and -D {PARALLELISM_KEY}={overrides[PARALLELISM_KEY]} disagree: give one of them."
-        )
+    options = job_options(define or [], parallelism)
     if savepoint is not None:
-        overrides["execution.state-recovery.path"] = savepoint
+        options["execution.state-recovery.path"] = savepoint
     if allow_non_restored:
-        overrides["execution.state-recovery.ignore-unclaimed-state"] = "true"
-    if not script.is_file():
-        what = "it is a directory" if script.is_dir() else "there is no such file"
-        typer.echo(f"error: can't run {script}: {what}.", err=True)
-        raise typer.Exit(2)
-
-    set_overrides(overrides)
-    _show_log()
-    try:
-        if pyflink:
-            pyflink_alias.install()
-        run_script(script, args or [])
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    except Exception as error:
-        report_failure(error, script)
-        raise typer.Exit(1) from None
+        options["execution.state-recovery.ignore-unclaimed-state"] = "true"
+    if claim_mode is not None:
+        options["execution.state-recovery.claim-mode"] = claim_mode
+    run_program(script, args or [], options, pyflink)
 
 
 @app.command()
@@ -107,26 +96,6 @@ def demo(
     from beadline.cli.demo import run_demo
 
     raise typer.Exit(run_demo(shifts, kill))
-
-
-def _show_log() -> None:
-    """What Beadline has to say of a job goes to standard error, unless the script sets up logging itself."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    logger = logging.getLogger("beadline")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-
-
-def _parse_definitions(definitions: list[str]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for definition in definitions:
-        key, equals, value = definition.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"-D {definition!r} is not of the form key=value.")
-        options[key] = value
-    return options
 
 
 if __name__ == "__main__":

@@ -1,12 +1,19 @@
-"""Run a user's script the way ``python script.py`` runs it."""
+"""Run a user's script the way ``python script.py`` runs it, with the options of the command line."""
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+
+import typer
+
+from beadline import pyflink_alias
+from beadline.cli.failure import report_failure
+from beadline.common.cli_defaults import PARALLELISM_KEY, set_overrides
 
 
 def run_script(script: Path, args: Sequence[str]) -> None:
@@ -32,3 +39,47 @@ def run_script(script: Path, args: Sequence[str]) -> None:
         sys.path[0] = str(script.resolve().parent)
 
     exec(code, main.__dict__)
+
+
+def run_program(script: Path, args: Sequence[str], options: dict[str, str], pyflink: bool) -> None:
+    """Run a program with options of the command line; tell what makes it fail, and end the command then."""
+    if not script.is_file():
+        what = "it is a directory" if script.is_dir() else "there is no such file"
+        typer.echo(f"error: can't run {script}: {what}.", err=True)
+        raise typer.Exit(2)
+    set_overrides(options)
+    _show_log()
+    try:
+        if pyflink:
+            pyflink_alias.install()
+        run_script(script, args)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except Exception as error:
+        report_failure(error, script)
+        raise typer.Exit(1) from None
+
+
+def job_options(definitions: Sequence[str], parallelism: int | None) -> dict[str, str]:
+    """The options that ``-D`` and ``-p`` set."""
+    options: dict[str, str] = {}
+    for definition in definitions:
+        key, equals, value = definition.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"-D {definition!r} is not of the form key=value.")
+        options[key] = value
+    if parallelism is not None and options.setdefault(PARALLELISM_KEY, str(parallelism)) != str(parallelism):
+        raise typer.BadParameter(
+            f"-p {parallelism} and -D {PARALLELISM_KEY}={options[PARALLELISM_KEY]} disagree: give one of them."
+        )
+    return options
+
+
+def _show_log() -> None:
+    """What Beadline has to say of a job goes to standard error, unless the script sets up logging itself."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("beadline")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False

@@ -371,7 +371,7 @@ class DataStream:
     ) -> CloseableIterator | list[Any]:
         """Run the job and bring this stream's elements here: as an iterator, or the first ``limit`` as a list."""
         collector = f"collect-{self._env._next_number()}"
-        self._apply("Collect Stream Sink", CollectSpec(collector), self._type)
+        self._apply("Collect Stream Sink", CollectSpec(collector), self._type)._node("uid()").uid = collector
         results = CloseableIterator(collector)
         results._client = self._env._start(job_execution_name, collected=results._offer)
         if limit is None:

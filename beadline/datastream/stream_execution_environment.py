@@ -29,6 +29,7 @@ from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, flow_order, make_plan
 from beadline.graph.specs import Forward, SourceSpec, Spec
+from beadline.master import dry_run
 from beadline.master.control import MasterControl
 from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
@@ -326,6 +327,7 @@ class StreamExecutionEnvironment:
             _LOG.warning("%s", text)
         files = [*self._python_files, *options.python_files(self._configuration)]
         settings = options.job_settings(self._configuration, self._is_batch(), files)
+        dry_run.reached(plan, settings)
         master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners))
         master.start()
         return MasterControl(master)
@@ -375,6 +377,10 @@ class _SourceStream(DataStream):
         return (
             self._source if what.startswith(("name", "get_name", "uid", "set_uid", "set_desc")) else super()._node(what)
         )
+
+    def uid(self, uid: str) -> DataStream:
+        self._edges[0].source.uid = f"{uid}-watermarks"
+        return super().uid(uid)
 
     def set_parallelism(self, parallelism: int) -> DataStream:
         self._source.parallelism = checked_parallelism(parallelism, self._source.name)

@@ -17,6 +17,7 @@ from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.specs import (
     Forward,
+    Hash,
     Partitioning,
     Rebalance,
     SourceSpec,
@@ -46,7 +47,11 @@ class PlanEdge:
 
 @dataclass(frozen=True)
 class PlanNode:
-    """An operator of the plan."""
+    """An operator of the plan.
+
+    :ivar chosen_max: the program names its max parallelism; otherwise it follows from the parallelism, or from the
+        state that the operator is restored with
+    """
 
     id: int
     name: str
@@ -60,6 +65,13 @@ class PlanNode:
     side_types: dict[str, TypeInformation]
     inputs: tuple[PlanEdge, ...]
     outputs: tuple[PlanEdge, ...]
+    chosen_max: bool = False
+
+    @property
+    def key_type(self) -> TypeInformation | None:
+        """The type that ``key_by`` declares, None if it declares none."""
+        hashes = [edge.partitioning for edge in self.inputs if isinstance(edge.partitioning, Hash)]
+        return next((each.key_type for each in hashes if each.key_type is not None), None)
 
     @property
     def keyed(self) -> bool:
@@ -153,6 +165,7 @@ def make_plan(
             dict(node.side_types),
             tuple(inputs[node.id]),
             tuple(outputs[node.id]),
+            bool(node.max_parallelism or default_max),
         )
     levels = tuple(tuple(n.id for n in ordered if depth[n.id] == level) for level in range(max(depth.values()) + 1))
     return Plan(job_name, planned, edges, levels, job_parameters or {})
@@ -207,12 +220,14 @@ def _may_chain(edge: Edge, node: Node, partitioning: Partitioning, chaining: boo
 def _uids(ordered: list[Node], refuse_generated: bool) -> dict[int, tuple[str, bool]]:
     uids: dict[int, tuple[str, bool]] = {}
     by_uid: dict[str, Node] = {}
+    nameless = [f"'{node.name}'" for node in ordered if node.uid is None and node.uid_hash is None]
+    if nameless and refuse_generated:
+        raise GraphError(
+            f"generated uids are disabled (pipeline.auto-generate-uids), and these operators have no uid: "
+            f"{', '.join(nameless)}; call .uid('…') on each"
+        )
     for node in ordered:
         generated = node.uid is None and node.uid_hash is None
-        if generated and refuse_generated:
-            raise GraphError(
-                f"operator '{node.name}' has no uid, and generated uids are disabled: call .uid('…') on it"
-            )
         uid = node.uid_hash or node.uid or _generated_uid(node, uids)
         if uid in by_uid:
             raise GraphError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from beadline.errors import ChannelError, JobExecutionError, VersionError
+from beadline.errors import BeadlineError, ChannelError, JobExecutionError, StateMismatchError, VersionError
 from beadline.graph.plan import Plan
 from beadline.runtime.failure import Failure
 from beadline.runtime.messages import TaskAck
@@ -65,8 +65,10 @@ def check(
                 )
 
 
-def job_error(failure: Failure) -> JobExecutionError:
+def job_error(failure: Failure) -> BeadlineError:
     """What the user is told of a failure in a task."""
+    if failure.error_type == StateMismatchError.__name__:
+        return StateMismatchError(failure.message)
     where = f"operator '{failure.operator}' (subtask {failure.subtask})"
     at = f" at record {failure.record}" if failure.record is not None else ""
     error = JobExecutionError(

@@ -11,8 +11,10 @@ import xxhash
 from beadline.checkpoint.actions import Take
 from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
 from beadline.graph.plan import Plan, PlanNode
+from beadline.master.compatibility import check_declared, has_state
 from beadline.master.handles import StateBook
 from beadline.runtime.messages import SubtaskAck, SubtaskInput
+from beadline.state.description import StateDescription, text_of
 from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator_handles import redistribute_handles
@@ -39,6 +41,9 @@ class Truth:
         self._locals: dict[Place, bytes] = {}
         self._timers: dict[Place, int] = {}
         self._keys: dict[Place, int] = {}
+        # By node, then by scope and name.
+        self._descriptions: dict[int, dict[tuple[str, str], StateDescription]] = {}
+        self._restored: dict[tuple[int, str, str], StateDescription] = {}
 
     def __repr__(self) -> str:
         return f"<Truth after step {self.step}: {self.records} records, {self.book!r}>"
@@ -64,6 +69,9 @@ class Truth:
 
     def seal(self, step: int, subtasks: list[SubtaskAck], ends: Mapping[int, dict[str, Any]]) -> int:
         """A step is consistent: move on to what it made. Gives the number of records its sources read."""
+        for ack in subtasks:
+            if ack.descriptions:
+                self._declare(ack.node, ack.descriptions)
         self.step = step
         self.positions.update(ends)
         self.book.advance(((s.node, s.subtask), s.delta) for s in subtasks if s.delta is not None)
@@ -81,6 +89,16 @@ class Truth:
             self._keys[place] = ack.keys
         self.records += records
         return records
+
+    def _declare(self, node: int, descriptions: Iterable[StateDescription]) -> None:
+        """Note what functions declared; a state that was restored must be what it is declared to be."""
+        known = self._descriptions.setdefault(node, {})
+        for description in descriptions:
+            place = (description.scope, description.name)
+            restored = self._restored.get((node, *place))
+            if restored is not None and restored != description:
+                check_declared(self._plan.nodes[node], restored, description)
+            known[place] = description
 
     # -- checkpoints
 
@@ -116,6 +134,8 @@ class Truth:
             position=self.positions.get(node.id),
             committables=sinks.get(node.uid),
             next_timers=tuple(self._timers.get(place) for place in places),
+            state_descriptions=tuple(d for _, d in sorted(self._descriptions.get(node.id, {}).items())),
+            key_type=text_of(node.key_type) if node.keyed else "",
         )
 
     def restore(
@@ -156,6 +176,9 @@ class Truth:
             if same_graph:
                 self._locals.update(_by_place(node, held.locals))
             self._restore_timers(node, held)
+            # Of states that nobody declares any more too: they are kept, and somebody may want to read them.
+            self._descriptions[node.id] = {(d.scope, d.name): d for d in held.state_descriptions}
+            self._restored.update(((node.id, d.scope, d.name), d) for d in held.state_descriptions)
 
     def _restore_keyed(self, node: PlanNode, held: OperatorSnapshot) -> None:
         if held.max_parallelism != node.max_parallelism:
@@ -203,21 +226,16 @@ def _rescaled(root: Handle, groups: range, held: OperatorSnapshot) -> Handle:
         shared = range(max(groups.start, owned.start), min(groups.stop, owned.stop))
         for run in theirs.runs if theirs is not None and shared else ():
             part = run.restricted(shared)
+            if not part.key_groups:
+                continue  # a slice of other key groups
             version = next_version(handle.version, f"{run.version}|{part.groups}".encode())
             handle = handle.plus(replace(part, version=version))
     return handle
 
 
-def _has_state(operator: OperatorSnapshot) -> bool:
-    """Also of a source or sink: without its position records come again, without its committables they are lost."""
-    if any(operator.keyed) or any(operator.operator_state):
-        return True
-    return operator.position is not None or operator.committables is not None
-
-
 def _check_claimed(snapshot: Snapshot, plan: Plan, ignore_unclaimed: bool) -> None:
     known = {node.uid for node in plan.nodes.values()}
-    lost = [o for o in snapshot.operators if o.uid not in known and _has_state(o)]
+    lost = [o for o in snapshot.operators if o.uid not in known and has_state(o)]
     if lost and not ignore_unclaimed:
         named = ", ".join(f"'{operator.name}' (uid {operator.uid})" for operator in lost)
         raise SnapshotError(

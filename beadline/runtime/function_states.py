@@ -24,10 +24,11 @@ from beadline.api.checkpointed import (
 )
 from beadline.api.runtime_context import KeyedStateStore
 from beadline.api.state import BroadcastState, ListState, OperatorStateStore
-from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor
+from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from beadline.errors import StateAccessError
 from beadline.graph.plan import PlanNode
 from beadline.runtime.messages import StepHeader
+from beadline.state.description import StateDescription
 from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator_handles import KEYED_RAW, LIST, RAW, UNION, OperatorStateHandle, Read, store
@@ -184,6 +185,13 @@ class FunctionStates:
         handle = self._backend.store(keep)
         self._sealed_if_before = self._header.step
         return self._base, handle if handle.version != self._base else None
+
+    def announced(self, step: int) -> tuple[StateDescription, ...]:
+        """States that the driver is to learn of."""
+        return self._backend.announcements.of(step) if self._backend is not None else ()
+
+    def descriptors(self) -> dict[str, StateDescriptor]:
+        return self._backend.descriptors() if self._backend is not None else {}
 
     def complaints(self) -> list[tuple[str, str]]:
         """Broadcast values that were changed where they could only be read: the state's name and what to say."""

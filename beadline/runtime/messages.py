@@ -7,8 +7,9 @@ from typing import Any
 
 from beadline.runtime.failure import Failure
 from beadline.state.backend_settings import BackendSettings
+from beadline.state.description import StateDescription
 from beadline.state.operator_handles import OperatorStateHandle
-from beadline.state.version import Handle, RunRef
+from beadline.state.version import Handle, RunRef, next_version
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class SubtaskAck:
     :ivar states: its operator state at the end of the step, None if it has none or nothing changed
     :ivar next_timer: when it wants a step next, in processing time
     :ivar touched: how many state entries it changed
+    :ivar descriptions: states that were declared for the first time since the last sealed step
     """
 
     node: int
@@ -105,6 +107,7 @@ class SubtaskAck:
     staged: list[Any] = field(default_factory=list)
     changed_fields: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    descriptions: tuple[StateDescription, ...] = ()
 
 
 @dataclass
@@ -131,18 +134,42 @@ class TaskAck:
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """Runs of one handle that are to become one. ``from_root``: nothing lies below them."""
+    """Runs of one handle that are to become one, or one part of that work.
+
+    :ivar from_root: nothing lies below them
+    :ivar groups: the slice of key groups that this part is about; None for all
+    :ivar part: the number of this part, and how many there are
+    :ivar replaces: versions of the first and the last run that all parts together replace; those of ``runs`` if there
+        is only one part
+    :ivar parent: the version below them all
+    """
 
     node: int
     subtask: int
     max_parallelism: int
     runs: tuple[RunRef, ...]
     from_root: bool
+    groups: tuple[int, int] | None = None
+    part: tuple[int, int] = (0, 1)
+    replaces: tuple[str, str] = ("", "")
+    parent: str = ""
+
+    @property
+    def span(self) -> tuple[str, str]:
+        """Versions of the first and the last run that are replaced."""
+        return self.replaces if self.replaces[1] else (self.runs[0].version, self.runs[-1].version)
+
+    @property
+    def version(self) -> str:
+        """What the merged run leads to: a version between the parent and the last, or the last itself."""
+        number, parts = self.part
+        last = self.span[1]
+        return last if number == parts - 1 else next_version(self.parent, f"{last} {number} of {parts}".encode())
 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The merged run, which leads to the version of the last one it replaces."""
+    """The merged run. The last part leads to the version of the last run that is replaced."""
 
     request: MergeRequest
     run: RunRef

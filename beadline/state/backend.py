@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from beadline.api.state import ListState, MapState, ValueState
@@ -14,8 +15,10 @@ from beadline.api.state_descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from beadline.errors import StateAccessError
+from beadline.common.typeinfo import TypeInformation
+from beadline.errors import StateAccessError, StateMismatchError
 from beadline.state import keyed, ttl
+from beadline.state.description import Announcements, StateDescription, describe, text_of
 from beadline.state.key_groups import BoxedKey, encode_key
 from beadline.state.keyed import Scope, StateHandle
 from beadline.state.run import RunContent, TableChanges
@@ -40,6 +43,7 @@ _EXPIRING: dict[type[StateDescriptor], Any] = {
 
 EVENT_TIMERS = "_event-timers"
 PROCESSING_TIMERS = "_processing-timers"
+_TIMERS = {EVENT_TIMERS: "EventTimeTimers", PROCESSING_TIMERS: "ProcessingTimeTimers"}
 
 
 class KeyedBackend:
@@ -49,6 +53,7 @@ class KeyedBackend:
 
     :ivar scope: plain state, by key
     :ivar window_scope: state that belongs to a window, by key and window
+    :ivar announcements: what is to be told of the states
     """
 
     def __init__(self, operator: str) -> None:
@@ -58,6 +63,8 @@ class KeyedBackend:
         self._handles: dict[str, tuple[StateDescriptor, StateHandle, bool]] = {}
         self._tables: dict[str, Table] = {}
         self._store: Store | None = None
+        self.announcements = Announcements()
+        self._silent_timers = set(_TIMERS)
         self.event_timers: TimerTable
         self.processing_timers: TimerTable
 
@@ -80,11 +87,17 @@ class KeyedBackend:
         assert self._store is not None, "state is used outside of a step"
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = self._store.table(name, kind, namespaced)
+            try:
+                table = self._tables[name] = self._store.table(name, kind, namespaced)
+            except StateMismatchError as error:
+                raise StateMismatchError(f"operator '{self._operator}': {error}") from None
         return table
 
-    def state(self, descriptor: StateDescriptor, windowed: bool = False) -> Any:
-        """The handle for a descriptor; the same one when asked twice."""
+    def state(self, descriptor: StateDescriptor, windowed: bool = False, holds: TypeInformation | None = None) -> Any:
+        """The handle for a descriptor; the same one when asked twice.
+
+        :param holds: the type that its values have already, if the descriptor is not to convert them again
+        """
         known = self._handles.get(descriptor.name)
         if known is not None:
             if type(known[0]) is not type(descriptor) or known[2] != windowed:
@@ -96,9 +109,15 @@ class KeyedBackend:
         makers = _PLAIN if descriptor.ttl_config is None else _EXPIRING
         handle: StateHandle = makers[type(descriptor)](descriptor, self.window_scope if windowed else self.scope)
         self._handles[descriptor.name] = (descriptor, handle, windowed)
+        described = describe(descriptor, handle.kind, namespaced=windowed)
+        self.announcements.add(described if holds is None else replace(described, type=text_of(holds)))
         if self._store is not None:
             handle.point_at(self._table(descriptor.name, handle.kind, windowed))
         return handle
+
+    def descriptors(self) -> dict[str, StateDescriptor]:
+        """Of all states that were asked for so far, by name."""
+        return {name: descriptor for name, (descriptor, _, _) in self._handles.items()}
 
     def entries(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, StateHandle]]:
         """All slots that have an entry in a state, each with the state's handle, in the order of their encoded keys: a
@@ -127,6 +146,13 @@ class KeyedBackend:
             changes = table.take_changes()
             if changes:
                 content[name] = TableChanges(table.kind, table.namespaced, changes, self._ttl_ms(name))
+        for name in self._silent_timers & content.keys():
+            # Every keyed operator has these tables; it has timers once one was set.
+            self._silent_timers.remove(name)
+            timers = StateDescription(
+                name, TimerTable.kind, descriptor=_TIMERS[name], namespaced=content[name].namespaced
+            )
+            self.announcements.add(timers)
         self._tables = {}
         self._store = None
         return content

@@ -5,6 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from beadline.common.type_description import type_to_text
+from beadline.common.typeinfo import TypeInformation
+from beadline.errors import ConfigurationError
+
 KEYED = "keyed"
 OPERATOR = "operator"
 
@@ -32,3 +37,53 @@ class StateDescription:
     descriptor: str = ""
     namespaced: bool = False
     ttl_ms: int | None = None
+
+
+def describe(descriptor: StateDescriptor, kind: str, scope: str = KEYED, namespaced: bool = False) -> StateDescription:
+    """What a snapshot says of a state that is declared by a descriptor."""
+    info, map_key_type = descriptor.type_info, ""
+    if isinstance(descriptor, ListStateDescriptor):
+        info = descriptor.elem_type_info
+    elif isinstance(descriptor, MapStateDescriptor):
+        info, map_key_type = descriptor.value_type_info, text_of(descriptor.key_type_info)
+    return StateDescription(
+        descriptor.name,
+        kind,
+        text_of(info),
+        map_key_type,
+        scope,
+        type(descriptor).__name__.removesuffix("Descriptor"),
+        namespaced,
+        None if descriptor.ttl_config is None else descriptor.ttl_config.ttl_ms,
+    )
+
+
+def text_of(info: TypeInformation | None) -> str:
+    """The text of a declared type; a type of the user's own making has none, like one that was not declared."""
+    try:
+        return "" if info is None else type_to_text(info)
+    except ConfigurationError:
+        return ""
+
+
+class Announcements:
+    """Descriptions on their way from a worker to the driver, each once.
+
+    A step may be run again, and then its first acknowledgement did not count: what it announced is announced again.
+    """
+
+    def __init__(self) -> None:
+        self._all: list[StateDescription] = []
+        self._step: int | None = None
+        self._before = 0
+        self._sent = 0
+
+    def add(self, description: StateDescription) -> None:
+        self._all.append(description)
+
+    def of(self, step: int) -> tuple[StateDescription, ...]:
+        """What this step has to announce."""
+        if step != self._step:
+            self._step, self._before = step, self._sent
+        self._sent = len(self._all)
+        return tuple(self._all[self._before :])

@@ -11,8 +11,9 @@ from typing import Any
 
 from beadline.api.state import BroadcastState, ListState
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from beadline.errors import StateAccessError, TypeMismatchError
+from beadline.errors import StateAccessError, StateMismatchError, TypeMismatchError
 from beadline.state.codec import Frozen, freeze, is_immutable, thaw
+from beadline.state.description import OPERATOR, Announcements, StateDescription, describe
 from beadline.state.keyed import checked_converter
 from beadline.state.operator_handles import (
     BROADCAST,
@@ -252,6 +253,7 @@ class OperatorStateBackend:
     """Hands out the states of one operator subtask, loads them and stores what changed.
 
     :ivar version: the version the states stand at, None before the first one
+    :ivar announcements: what is to be told of the states
     """
 
     def __init__(self, operator: str) -> None:
@@ -260,6 +262,7 @@ class OperatorStateBackend:
         self._refs: dict[str, StateRef] = {}
         self._states: dict[str, tuple[_Held, StateDescriptor | None, Any]] = {}
         self._read: Read | None = None
+        self.announcements = Announcements()
 
     def __repr__(self) -> str:
         return f"<OperatorStateBackend of '{self._operator}' at {str(self.version)[:8]}: {sorted(self._states)}>"
@@ -290,7 +293,7 @@ class OperatorStateBackend:
             state.dirty = True
             return
         if ref.mode != state.mode:
-            raise StateAccessError(
+            raise StateMismatchError(
                 f"operator '{self._operator}': state '{name}' is {_WHAT[state.mode]} in the program and "
                 f"{_WHAT.get(ref.mode, ref.mode)} in the snapshot; use another name, or the kind it was written with"
             )
@@ -348,6 +351,7 @@ class OperatorStateBackend:
             state = make()
             self._fill(name, state)
             self._states[name] = (state, descriptor, owner)
+            self.announcements.add(_described(name, mode, descriptor))
             return state
         state, first, first_owner = known
         if state.mode != mode:
@@ -367,10 +371,20 @@ class OperatorStateBackend:
             )
         return state
 
+    def descriptors(self) -> dict[str, StateDescriptor]:
+        """Of all states that were asked for so far, by name."""
+        return {name: descriptor for name, (_, descriptor, _) in self._states.items() if descriptor is not None}
+
     def broadcast_states(self) -> Iterator[OperatorBroadcastState]:
         for state, _, _ in self._states.values():
             if isinstance(state, OperatorBroadcastState):
                 yield state
+
+
+def _described(name: str, mode: str, descriptor: StateDescriptor | None) -> StateDescription:
+    if descriptor is None:
+        return StateDescription(name, mode, scope=OPERATOR, descriptor="RawState")
+    return describe(descriptor, mode, OPERATOR)
 
 
 def _check_descriptor(descriptor: Any, kind: type[StateDescriptor], operator: str) -> None:

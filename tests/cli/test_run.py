@@ -257,3 +257,18 @@ class TestWhatIsRefused:
 
         assert (result.returncode, result.stdout) == (2, "")
         assert complaint in result.stderr
+
+
+def test_what_a_job_starts_from_are_options_of_the_job(beadline, write):
+    write("job.py", "from beadline.common.cli_defaults import get_overrides; print(get_overrides())")
+
+    result = beadline("run", "-s", "sp-1", "-n", "--claim-mode", "claim", "job.py")
+
+    assert result.stderr == ""
+    assert result.stdout.strip() == str(
+        {
+            "execution.state-recovery.path": "sp-1",
+            "execution.state-recovery.ignore-unclaimed-state": "true",
+            "execution.state-recovery.claim-mode": "claim",
+        }
+    )

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from beadline.common.typeinfo import Types
 from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.plan import CHANNEL_BITS
-from beadline.graph.specs import Broadcast, Forward, Rebalance, Rescale, Shuffle
+from beadline.graph.specs import Broadcast, Forward, Hash, Rebalance, Rescale, Shuffle
 from tests.graph.programs import Program, by, levels, same
 
 
@@ -188,15 +189,33 @@ def test_generated_uids_change_behind_what_is_put_in() -> None:
     assert generated("more before")[-1] not in generated()
 
 
-def test_generated_uids_can_be_refused() -> None:
+def test_generated_uids_can_be_refused_with_the_names_of_all_operators_that_lack_one() -> None:
     program = Program()
-    program.collect(program.source(uid="a"))
-    with pytest.raises(GraphError, match=r"operator 'out' has no uid.*call \.uid"):
+    program.collect(program.map(program.source(uid="a")))
+    with pytest.raises(GraphError, match=r"these operators have no uid: 'map', 'out'; call \.uid"):
         program.plan(refuse_generated_uids=True)
-    program.nodes[1].uid = "b"
+    program.nodes[1].uid_hash = "b"
+    program.nodes[2].uid = "c"
     program.plan(refuse_generated_uids=True)
 
 
 def test_an_empty_program_is_refused() -> None:
     with pytest.raises(GraphError, match="no operators"):
         Program().plan()
+
+
+def test_max_parallelism_is_chosen_by_the_operator_or_for_all_or_left_open() -> None:
+    program = Program()
+    program.collect(program.source(max_parallelism=7))
+    assert [n.chosen_max for n in program.plan().nodes.values()] == [True, False]
+    assert [n.chosen_max for n in program.plan(default_max=9).nodes.values()] == [True, True]
+
+
+def test_the_key_type_is_what_key_by_declares() -> None:
+    program = Program()
+    source = program.source()
+    program.function("process", None, (source, Hash(same, Types.STRING())))
+    program.function("process", None, (source, Hash(same, None)))
+    program.function("co_map", None, (source, Hash(same, None)), (source, Hash(same, Types.INT()), 1))
+    types = [n.key_type for n in program.plan().nodes.values()]
+    assert types == [None, Types.STRING(), None, Types.INT()]

@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 from beadline.checkpoint import metadata
 from beadline.checkpoint.actions import CheckpointKind, Take
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.common.type_description import type_to_text
+from beadline.common.typeinfo import TypeInformation, Types
+from beadline.errors import StateMismatchError
 from beadline.graph.plan import Plan
+from beadline.graph.specs import Hash
 from beadline.master.truth import Truth, topology
 from beadline.runtime.messages import MergeResult, SubtaskAck
+from beadline.state.description import StateDescription
 from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_of, key_group_range, subtask_of_key_group
 from beadline.state.operator_handles import LIST, OperatorStateHandle, StateContent, StateRef, encode, read_ref, store
@@ -28,10 +33,16 @@ from tests.graph.programs import Program, by, same
 GROUPS = 16
 
 
-def make_plan(parallelism: int = 1, max_parallelism: int = GROUPS, uid: str = "sums", more: bool = False) -> Plan:
+def make_plan(
+    parallelism: int = 1,
+    max_parallelism: int = GROUPS,
+    uid: str = "sums",
+    more: bool = False,
+    key_type: TypeInformation | None = None,
+) -> Plan:
     program = Program()
     source = program.source(uid="numbers")
-    summed = program.function("reduce", max, (source, by(same)), max_parallelism=max_parallelism, uid=uid)
+    summed = program.function("reduce", max, (source, Hash(same, key_type)), max_parallelism=max_parallelism, uid=uid)
     if more:
         summed = program.map(summed, uid="more")
     program.collect(summed, uid="out")
@@ -344,3 +355,67 @@ def test_a_source_that_is_new_begins_at_its_beginning(tmp_path: Path) -> None:
     truth.positions.update({source.id: {"offset": 0}, other.id: {"offset": 0}})
     truth.restore(counts.snapshot(tmp_path), counts.files, 0, ignore_unclaimed=False, skip_in_flight=False)
     assert truth.positions == {source.id: {"offset": 1}, other.id: {"offset": 0}}
+
+
+# -- what the states are
+
+
+def value_of(type_info: TypeInformation, name: str = "v", **more: Any) -> StateDescription:
+    return StateDescription(name, "value", type_to_text(type_info), descriptor="ValueState", **more)
+
+
+def described(counts: Counts, *descriptions: StateDescription, subtask: int = 0) -> None:
+    ack = SubtaskAck(counts.node.id, subtask, descriptions=descriptions)
+    counts.truth.seal(counts.truth.step + 1, [ack], {})
+
+
+def states_of(snapshot: Snapshot, uid: str = "sums") -> list[StateDescription]:
+    operator = snapshot.operator(uid)
+    assert operator is not None
+    return list(operator.state_descriptions)
+
+
+def test_a_snapshot_describes_what_any_subtask_declared(tmp_path: Path) -> None:
+    counts = Counts(make_plan(2), tmp_path)
+    seen = StateDescription("v", LIST, scope="operator")
+    described(counts, value_of(Types.LONG()))
+    described(counts, value_of(Types.LONG()), seen, value_of(Types.STRING(), "late"), subtask=1)
+    assert states_of(counts.snapshot(tmp_path)) == [value_of(Types.STRING(), "late"), value_of(Types.LONG()), seen]
+    assert states_of(counts.snapshot(tmp_path), "numbers") == []
+
+
+def test_a_snapshot_tells_the_type_of_the_keys(tmp_path: Path) -> None:
+    plan = make_plan(1)
+    declared = make_plan(1, key_type=Types.STRING())
+    for made, expected in ((plan, ""), (declared, '"STRING"')):
+        operator = Counts(made, tmp_path).snapshot(tmp_path).operator("sums")
+        assert operator is not None
+        assert operator.key_type == expected
+
+
+def test_descriptions_stay_until_somebody_declares_the_state_anew(tmp_path: Path) -> None:
+    counts = Counts(make_plan(2), tmp_path)
+    described(counts, value_of(Types.LONG()), value_of(Types.STRING(), "unused"))
+    again = counts.rescaled(1, tmp_path)
+    assert states_of(again.snapshot(tmp_path)) == states_of(counts.snapshot(tmp_path))
+    described(again, value_of(Types.LONG(), ttl_ms=None), StateDescription("unused", "value"))
+    assert states_of(again.snapshot(tmp_path)) == [StateDescription("unused", "value"), value_of(Types.LONG())]
+
+
+def test_a_state_that_is_declared_late_must_be_what_was_restored(tmp_path: Path) -> None:
+    counts = Counts(make_plan(1), tmp_path)
+    described(counts, value_of(Types.LONG()), value_of(Types.STRING(), "w"))
+    again = counts.rescaled(1, tmp_path)
+    step, before = again.truth.step, states_of(again.snapshot(tmp_path))
+    wrong = SubtaskAck(again.node.id, 0, records_in=3, descriptions=(value_of(Types.STRING()),))
+    with pytest.raises(StateMismatchError, match="'v' is a value of LONG in the snapshot and a value of STRING in the"):
+        again.truth.seal(step + 1, [wrong], {node_of(again.plan, "numbers"): {"offset": 99}})
+    assert again.truth.step == step, "nothing of that step counts"
+    assert again.truth.positions == counts.truth.positions
+    assert states_of(again.snapshot(tmp_path)) == before
+    list_instead = StateDescription("w", "list", '"STRING"', descriptor="ListState")
+    with pytest.raises(
+        StateMismatchError, match="a value of STRING in the snapshot and a list of STRING in the program"
+    ):
+        described(again, list_instead)
+    described(again, StateDescription("v", "value"), value_of(Types.STRING(), "w"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from beadline.api.function import Function
 from beadline.api.output_tag import OutputTag
+from beadline.api.state_descriptors import StateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.graph.plan import PlanNode
 from beadline.runtime.aliasing import add_settled, only_atoms, settle_keyed
@@ -21,6 +22,7 @@ from beadline.runtime.output import Output, is_tagged
 from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
 from beadline.state.backend import KeyedBackend
 from beadline.state.codec import dumps, loads
+from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.store import Store
 
 _EMIT_AT = 4096
@@ -153,6 +155,18 @@ class Operator:
         ack.local = dumps((self.gate.snapshot(), self.snapshot()))
         ack.watermark = self.gate.current
         ack.metrics = self.context.metrics.drain()
+
+    def announced(self, step: int) -> tuple[StateDescription, ...]:
+        """States, keyed and of the operator, that the driver is to learn of."""
+        keyed = self.backend.announcements.of(step) if self.backend is not None else ()
+        return keyed + self.states.announced(step)
+
+    def descriptors(self) -> dict[tuple[str, str], StateDescriptor]:
+        """Of all states that were asked for so far, by scope and name."""
+        keyed = self.backend.descriptors() if self.backend is not None else {}
+        found = {(KEYED, name): descriptor for name, descriptor in keyed.items()}
+        found.update(((OPERATOR, name), descriptor) for name, descriptor in self.states.descriptors().items())
+        return found
 
 
 class FunctionOperator(Operator):

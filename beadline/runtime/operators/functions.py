@@ -234,7 +234,8 @@ class ReduceOperator(_UserFunctionOperator):
     def open(self) -> None:
         super().open()
         assert self.backend is not None
-        state = self.backend.state(ValueStateDescriptor("_reduce", Types.PICKLED_BYTE_ARRAY()))
+        descriptor = ValueStateDescriptor("_reduce", Types.PICKLED_BYTE_ARRAY())
+        state = self.backend.state(descriptor, holds=self.node.output_type)
         assert isinstance(state, KeyedValueState)
         self._state = state
 

@@ -1,0 +1,218 @@
+"""``beadline savepoint``: what a checkpoint or savepoint holds, and whether a program can go on from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from beadline.cli.script import job_options, run_program
+
+if TYPE_CHECKING:
+    from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
+    from beadline.master.comparison import Comparison
+    from beadline.state.description import StateDescription
+    from beadline.state.version import RunRef
+
+app = typer.Typer(name="savepoint", help="Look into checkpoints and savepoints.", no_args_is_help=True)
+
+_COLOURS = {"refused": "red", "dropped": "red", "migrated": "yellow", "new": "cyan", "restored": "green"}
+
+
+@app.command()
+def show(path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")]) -> None:
+    """Show what a checkpoint or savepoint holds."""
+    snapshot = _read(path)
+    console = _console()
+    for name, value in _head(snapshot):
+        console.print(f"{name:<9}[bold]{_plain(value)}[/bold]" if name == "job" else f"{name:<9}{_plain(value)}")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("operator", "uid", "parallelism", "state", "entries", "bytes"):
+        table.add_column(column, justify="right" if column in ("entries", "bytes") else "left", overflow="fold")
+    for operator in snapshot.operators:
+        for row in _operator_rows(operator):
+            table.add_row(*map(_plain, row))
+    console.print()
+    console.print(table)
+
+
+# Options end at the script's name, so that those behind it are the script's own.
+@app.command(context_settings={"allow_interspersed_args": False})
+def diff(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")],
+    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program.")],
+    args: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on to the program.")] = None,
+    parallelism: Annotated[
+        int | None, typer.Option("-p", "--parallelism", metavar="N", min=1, help="Default parallelism of the job.")
+    ] = None,
+    pyflink: Annotated[
+        bool, typer.Option("--pyflink", help="Let the program's 'import pyflink' mean Beadline.")
+    ] = False,
+    allow_non_restored: Annotated[
+        bool,
+        typer.Option("-n", "--allow-non-restored-state", help="Drop state that the program has no operator for."),
+    ] = False,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="Set an option of the job; may be repeated.")
+    ] = None,
+) -> None:
+    """Tell what would become of the state if a program went on from it. The program runs up to its execute(), no job
+    is started, and the exit code is 0 if it would start. Options come before PATH."""
+    options = job_options(define or [], parallelism)
+    snapshot = _read(path)
+    comparison = _compare(snapshot, script, args or [], options, pyflink, allow_non_restored)
+    _show(comparison)
+    for warning in comparison.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    refusals = comparison.refusals
+    for refusal in refusals:
+        typer.echo(f"refused: {refusal}", err=True)
+    raise typer.Exit(1 if refusals else 0)
+
+
+@app.command()
+def dispose(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A savepoint, or a checkpoint that no job needs.")],
+) -> None:
+    """Remove a savepoint or a retained checkpoint: what Beadline wrote there, and nothing else."""
+    from beadline.checkpoint.disposal import dispose_savepoint
+    from beadline.checkpoint.snapshot import SnapshotError
+
+    try:
+        disposed = dispose_savepoint(path)
+    except SnapshotError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"Savepoint '{path}' disposed: {disposed.files} files, {disposed.bytes:,} bytes.")
+    if not disposed.is_gone:
+        typer.echo(f"There is something else in {disposed.folder}, which stays.")
+
+
+def _compare(
+    snapshot: Snapshot, script: Path, args: list[str], options: dict[str, str], pyflink: bool, allow: bool
+) -> Comparison:
+    from beadline.master.compatibility import compare
+    from beadline.master.dry_run import ProgramReached, stop_at_execute
+    from beadline.runtime.describe import declared_states
+
+    stop_at_execute()
+    try:
+        run_program(script, args, options, pyflink)
+    except ProgramReached as reached:
+        allow = allow or reached.settings.checkpoints.ignore_unclaimed_state
+        return compare(snapshot, reached.plan, declared_states(reached.plan, snapshot.step), allow)
+    typer.echo(f"error: {script} ended without execute(): there is no job to compare with.", err=True)
+    raise typer.Exit(1)
+
+
+def _show(comparison: Comparison) -> None:
+    console = _console()
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("operator", "state", "", ""):
+        table.add_column(column, overflow="fold")
+    for operator, state, fate, note in comparison.rows():
+        colour = _COLOURS.get(fate, "default")
+        table.add_row(_plain(operator), _plain(state), f"[{colour}]{fate}[/{colour}]", _plain(note))
+    console.print(f"[bold]{_plain(repr(comparison.snapshot))}[/bold] and '{_plain(comparison.plan.job_name)}':")
+    console.print(table)
+
+
+# -- what a snapshot holds
+
+
+def _read(path: str) -> Snapshot:
+    from beadline.checkpoint.lookup import read_snapshot
+    from beadline.checkpoint.snapshot import SnapshotError
+
+    try:
+        return read_snapshot(path)
+    except SnapshotError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _head(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    yield "job", f"{snapshot.job_name} ({snapshot.job_id})"
+    how = ", unaligned" if snapshot.unaligned else ""
+    yield "kind", f"{snapshot.kind.value} {snapshot.checkpoint_id}{how}, {_layout(snapshot)}"
+    yield "format", str(snapshot.format_version)
+    yield "time", f"{datetime.fromtimestamp(snapshot.timestamp / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    yield "step", f"{snapshot.step}, {snapshot.counters.get('records', 0):,} records read"
+    yield "state", f"{snapshot.size:,} bytes, {len(snapshot.files())} files"
+
+
+def _layout(snapshot: Snapshot) -> str:
+    """Canonical if its state lies in tables that everybody reads, native if it is the runs as they are."""
+    files = snapshot.files()
+    return "canonical" if files and all(file.endswith(".parquet") for file in files) else "native"
+
+
+def _operator_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, ...]]:
+    uid = f"{operator.uid}{' (generated)' if operator.generated_uid else ''}"
+    first = (operator.name, uid, f"{operator.parallelism} of {operator.max_parallelism}")
+    rows = [*_keyed_rows(operator), *_operator_state_rows(operator)]
+    if operator.position is not None:
+        rows.append((f"position {operator.position}", "", ""))
+    if operator.committables is not None:
+        rows.append(("output that is committed on restore", "", ""))
+    for row in rows or [("", "", "")]:
+        yield (*first, *row)
+        first = ("", "", "")
+
+
+def _keyed_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str, str]]:
+    """All keyed state together; then each state, with its own numbers where it has files of its own."""
+    from beadline.common.type_description import readable
+    from beadline.state.description import KEYED
+    from beadline.state.files import base_name, parent
+    from beadline.state.layout import safe_name
+
+    runs = [run for handle in operator.keyed if handle is not None for run in handle.runs]
+    if runs:
+        keys = readable(operator.key_type) if operator.key_type else "any object"
+        yield f"by key, {keys}", *_numbers(runs)
+    for state in operator.state_descriptions:
+        if state.scope == KEYED:
+            folders = (safe_name(state.name), f"{safe_name(state.name)}-keyed")
+            own = [run for run in runs if run.path is not None and base_name(parent(run.path)) in folders]
+            yield f"  {_described(state)}", *(_numbers(own) if own else ("", ""))
+
+
+def _operator_state_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str, str]]:
+    from beadline.state.description import OPERATOR
+
+    parts: dict[str, list[RunRef]] = {}
+    for handle in operator.operator_state:
+        for name, ref in handle.states.items() if handle is not None else ():
+            parts.setdefault(name, []).extend(ref.own_parts)
+    described = {state.name: _described(state) for state in operator.state_descriptions if state.scope == OPERATOR}
+    for name in [*described, *(name for name in parts if name not in described)]:
+        yield described.get(name, name), *_numbers(parts.get(name, []))
+
+
+def _described(state: StateDescription) -> str:
+    from beadline.master.comparison import shown_name, type_of
+
+    ttl = "" if state.ttl_ms is None else f", lives {state.ttl_ms} ms"
+    return f"{shown_name(state)}: {type_of(state)}{ttl}".removesuffix(": ")
+
+
+def _numbers(runs: list[RunRef]) -> tuple[str, str]:
+    """Entries, of which some may be changed or removed by later ones, and bytes."""
+    return f"{sum(run.entries for run in runs):,}", f"{sum(run.size for run in runs):,}"
+
+
+def _console() -> Console:
+    # Where nobody looks at a screen, lines are as long as they are.
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=1000)
+
+
+def _plain(text: str) -> str:
+    """Text in which brackets are no markup."""
+    return text.replace("[", r"\[")
