@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from beadline.api.function import AggregateFunction, CallableReduceFunction, ReduceFunction
@@ -18,6 +19,14 @@ __all__ = [
     "StateDescriptor",
     "ValueStateDescriptor",
 ]
+
+
+@dataclass(frozen=True)
+class StateMigration:
+    """How values of an old type become values of a descriptor's type."""
+
+    old_type: TypeInformation
+    function: Callable[[Any], Any]
 
 
 class StateDescriptor:
@@ -37,6 +46,7 @@ class StateDescriptor:
         self.name = name
         self.type_info = self._checked_type("type", type_info)
         self._ttl_config: StateTtlConfig | None = None
+        self._migrations: tuple[StateMigration, ...] = ()
 
     def get_name(self) -> str:
         """The name of the state."""
@@ -56,6 +66,30 @@ class StateDescriptor:
     def ttl_config(self) -> StateTtlConfig | None:
         """How entries expire, ``None`` if they are kept until they are cleared."""
         return self._ttl_config if self._ttl_config is not None and self._ttl_config.is_enabled() else None
+
+    def migrate_from(self, old_type: TypeInformation, function: Callable[[Any], Any]) -> None:
+        """Says what becomes of state that a snapshot holds with another type, where Beadline does not know it by
+        itself.
+
+        When the job starts from a snapshot in which the state has the type ``old_type``, ``function`` is called once
+        for each value in it (each element of a list, each value of a map) and gives the value of the new type. Must be
+        called before the state is asked for in ``open``; may be called several times, for several old types.
+
+        :param old_type: the type the state was declared with; ``Types.PICKLED_BYTE_ARRAY()`` if it was not. For a
+            class that has changed since, a copy of the old class or a row with its fields
+        :param function: runs in the workers. A value of a map that is None stays None without being asked for
+        """
+        if not callable(function):
+            raise TypeMismatchError(
+                f"State {self.name!r}: migrate_from takes a function of the old value, "
+                f"not {type(function).__name__}: {function!r}."
+            )
+        self._migrations += (StateMigration(self._checked_type("old type", old_type), function),)
+
+    @property
+    def migrations(self) -> tuple[StateMigration, ...]:
+        """What :meth:`migrate_from` was told."""
+        return self._migrations
 
     def _checked_type(self, what: str, type_info: Any) -> TypeInformation:
         if isinstance(type_info, TypeInformation):

@@ -13,6 +13,7 @@ from beadline.master import seal
 from beadline.master.handles import StateBook
 from beadline.master.spark import Cluster, StepSubmitter
 from beadline.runtime.messages import StepHeader, TaskAck
+from beadline.runtime.migrate import Migrated, MigrationRequest
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.files import RunFiles
 
@@ -72,6 +73,18 @@ class Stepper:
                 if self._given_up or self._cancelled() or attempt == _TRIES or not _worth_another_try(error):
                     raise _gave_up(header.step, error, attempt) from error
                 self._warn(f"step {header.step} is run again (try {attempt} of {_TRIES}): {first_line(error)}")
+                self.quiet()
+        raise AssertionError("unreachable")
+
+    def migrate(self, header: StepHeader, requests: list[MigrationRequest]) -> list[Migrated]:
+        """Rewrite state of changed types. Like a step it changes nothing that counts, and may be run again."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return self._submitter.migrate(header, requests)
+            except Exception as error:
+                if self._cancelled() or attempt == _TRIES or not _worth_another_try(error):
+                    raise
+                self._warn(f"migrating state is tried again (try {attempt} of {_TRIES}): {first_line(error)}")
                 self.quiet()
         raise AssertionError("unreachable")
 

@@ -1,7 +1,8 @@
 """What a state value becomes when it leaves the hands of user code.
 
 Immutable values stay as they are. Mutable ones become :class:`Frozen`: their pickle, so that no reference kept by
-user code reaches the store, and first touch in a step (:func:`thaw`) is the copy.
+user code reaches the store, and first touch in a step (:func:`thaw`) is the copy. Dataclasses and named tuples are
+pickled by the names of their fields (:mod:`beadline.state.named`).
 
 Unpickling resolves only plain data types from a fixed list, classes of the job's own modules, and classes that the user
 registered: a stranger's checkpoint can't run code.
@@ -12,12 +13,14 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import cloudpickle
 
 from beadline.errors import SerializationError
+from beadline.state.named import MAKERS, Absent, Reducers, RowMakers
 
 ATOMS = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
@@ -42,9 +45,12 @@ _PLAIN: dict[str, frozenset[str]] = {
     "beadline.state.key_groups": frozenset({"BoxedKey"}),
 }
 _PLAIN_PACKAGES = ("beadline.common", "beadline.api.windows")
+_NAMED = "beadline.state.named"
+_SMALL = 1 << 20  # what a pickler remembers of a larger value would stay in memory
 
 _job_modules: set[str] = {"__main__"}
 _registered: set[tuple[str, str]] = set()
+_plain_found: dict[tuple[str, str], Any] = {}
 
 
 class Frozen(bytes):
@@ -95,17 +101,83 @@ def _zone_maker(owner: Any, name: str) -> Any:
 
 
 class _StateUnpickler(pickle.Unpickler):
+    makers = MAKERS
+
     def find_class(self, module: str, name: str) -> Any:
+        found = _plain_found.get((module, name))
+        if found is not None:
+            return found
+        if module == _NAMED and name in self.makers:
+            return self.makers[name]
         if (module, name) == ("builtins", "getattr"):
             return _zone_maker
         if is_trusted(module, name):
-            found = super().find_class(module, name)
+            try:
+                found = super().find_class(module, name)
+            except (ImportError, AttributeError) as error:
+                raise SerializationError(
+                    f"state refers to {module}.{name}, which is not there any more. If it has another name now, keep "
+                    f"the old one beside it ({name.rpartition('.')[2]} = …)"
+                ) from error
+            if name in _PLAIN.get(module, ()):
+                _plain_found[module, name] = found
             if _is_named(module, name) or _is_own_class(found):
                 return found
         raise SerializationError(
             f"state refers to {module}.{name}, which is neither plain data nor a class that this job defines. "
             f"If it is yours, call beadline.register_state_class({name.rpartition('.')[2]}) before the job starts."
         )
+
+
+class _WrittenUnpickler(_StateUnpickler):
+    """Gives values as they were written, with rows for instances of classes that are gone or have changed since."""
+
+    def __init__(self, data: bytes, rows: RowMakers) -> None:
+        super().__init__(io.BytesIO(data))
+        self._rows = rows
+        self.makers = rows.by_name
+        self._absent: list[Absent] = []
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return super().find_class(module, name)
+        except SerializationError:
+            if not self._rows.is_for(module, name):
+                raise
+            self._absent.append(Absent(module, name))
+            return self._absent[-1]
+
+    def load(self) -> Any:
+        try:
+            value = super().load()
+        except (pickle.UnpicklingError, TypeError):
+            if not self._absent:
+                raise
+        else:
+            if all(absent.replaced for absent in self._absent):
+                return value
+        lost = next((absent for absent in self._absent if not absent.replaced), self._absent[0])
+        raise SerializationError(
+            f"state refers to {lost.name}, which is neither plain data nor a class with fields, and can't be had. If "
+            "it is yours, import it and call beadline.register_state_class() on it"
+        )
+
+
+class _StatePickler(pickle.Pickler):
+    """Used again and again: making one costs more than pickling a small value.
+
+    :ivar written: what was pickled, mostly in one piece
+    """
+
+    dispatch_table = Reducers()
+
+    def __init__(self) -> None:
+        self.written: list[Any] = []
+        self.write = self.written.append
+        super().__init__(self, 5)
+
+
+_picklers: list[_StatePickler] = []
 
 
 def loads(data: bytes | memoryview) -> Any:
@@ -144,7 +216,15 @@ def freeze(value: Any) -> Any:
     if is_immutable(value):
         return value
     try:
-        return Frozen(pickle.dumps(value, 5))
+        pickler = _picklers.pop() if _picklers else _StatePickler()
+        pickler.dump(value)  # if it fails, the pickler is dropped
+        written = pickler.written
+        frozen = Frozen(written[0] if len(written) == 1 else b"".join(written))
+        if len(frozen) <= _SMALL:
+            written.clear()
+            pickler.clear_memo()
+            _picklers.append(pickler)
+        return frozen
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise SerializationError(
             f"a state value of type {type(value).__name__} can't be pickled: {error}. Classes of state values must be "
@@ -155,6 +235,20 @@ def freeze(value: Any) -> Any:
 def thaw(value: Any) -> Any:
     """A value that user code may hold and change."""
     return loads(value) if value.__class__ is Frozen else value
+
+
+def thaw_as_written(value: Any, only: frozenset[tuple[str, str]] | None = None) -> Any:
+    """A value as it was written: a row where its dataclass or named tuple is gone, not trusted, or has other fields
+    now. For those who read state without the program that wrote it, and for migrating it.
+
+    :param only: modules and qualified names of the classes to do this for; all if left out
+    """
+    if value.__class__ is not Frozen:
+        return value
+    return loads(value) if only is not None and not only else _WrittenUnpickler(value, _row_makers(only)).load()
+
+
+_row_makers = lru_cache(maxsize=100)(RowMakers)
 
 
 def loads_trusted(data: bytes) -> Any:
