@@ -34,6 +34,9 @@ class CheckpointKind(Enum):
     STOP_WITH_SAVEPOINT = "savepoint on stop"
     """A savepoint behind which no step runs; what it holds is committed, then the job ends."""
 
+    CANCEL_WITH_SAVEPOINT = "savepoint on cancel"
+    """A savepoint behind which no step runs; then the job is cancelled, and commits nothing more."""
+
     @property
     def is_savepoint(self) -> bool:
         return self is not CheckpointKind.CHECKPOINT
@@ -41,7 +44,12 @@ class CheckpointKind(Enum):
     @property
     def commits(self) -> bool:
         """Whether operators and sinks hear of its completion."""
-        return self is not CheckpointKind.SAVEPOINT
+        return self in (CheckpointKind.CHECKPOINT, CheckpointKind.STOP_WITH_SAVEPOINT)
+
+    @property
+    def ends_job(self) -> bool:
+        """Whether nothing runs behind it, and the job ends when it is complete."""
+        return self in (CheckpointKind.STOP_WITH_SAVEPOINT, CheckpointKind.CANCEL_WITH_SAVEPOINT)
 
 
 @dataclass(frozen=True)

@@ -114,8 +114,7 @@ class CheckpointCoordinator:
     @property
     def holds(self) -> bool:
         """Whether no step may start, because a savepoint has been taken with which the job is to stop."""
-        stop = CheckpointKind.STOP_WITH_SAVEPOINT
-        return self._stop_done or any(p.kind is stop and p.step is not None for p in self._pending.values())
+        return self._stop_done or any(p.kind.ends_job and p.step is not None for p in self._pending.values())
 
     @property
     def may_end(self) -> bool:
@@ -130,7 +129,7 @@ class CheckpointCoordinator:
 
     def next_wakeup(self, now: int) -> int | None:
         """When :meth:`tick` has something to do, if nothing else happens before; ``None`` for never."""
-        times = [p.triggered_at + self.settings.timeout_ms for p in self._pending.values()]
+        times = [p.triggered_at + self.settings.timeout_ms for p in self._pending.values() if not p.kind.is_savepoint]
         times += [p.triggered_at + self.settings.aligned_timeout_ms for p in self._pending.values() if self._turns(p)]
         due = self._schedule.next_at()
         if due is not None and self._may_begin():
@@ -246,7 +245,8 @@ class CheckpointCoordinator:
         """Somebody asks for a checkpoint or a savepoint.
 
         A checkpoint waits until fewer than the allowed number are open, but for no pause; a savepoint waits for
-        neither. What becomes of it: ``Triggered`` with this ``request``, at once or later, or ``Rejected``.
+        neither, takes nobody's place, and has no timeout: it takes as long as there is state. What becomes of it:
+        ``Triggered`` with this ``request``, at once or later, or ``Rejected``.
         """
         self._tell(now)
         if not self._active or self._closed_by_sources() or self._is_stopping():
@@ -277,11 +277,11 @@ class CheckpointCoordinator:
         self._tolerance.succeeded(id)
         self.statistics.complete(id, self._now, size, full_size, path)
         actions: list[Action] = [Complete(id, pending.step, pending.kind)]
+        self._note_end(pending)
         if pending.kind.commits:
             for older in [p for p in self._pending.values() if p.id < id and not p.kind.is_savepoint]:
                 actions.append(self._abort(older, FailureReason.CHECKPOINT_SUBSUMED))
             actions.append(NotifyComplete(id))
-            self._note_end(pending)
         if not pending.kind.is_savepoint:
             actions += self._discard(self._retained.add(CompletedCheckpoint(id, pending.step)))
         return actions + self._settle()
@@ -315,7 +315,8 @@ class CheckpointCoordinator:
         """What the time and the free places allow: expire, turn unaligned, begin what waits or is due."""
         actions: list[Action] = []
         for pending in list(self._pending.values()):
-            if self._now >= pending.triggered_at + self.settings.timeout_ms and pending.id in self._pending:
+            expires = self._now >= pending.triggered_at + self.settings.timeout_ms and not pending.kind.is_savepoint
+            if expires and pending.id in self._pending:
                 actions += self._fail(pending, FailureReason.CHECKPOINT_EXPIRED, f"{self.settings.timeout_ms} ms")
         for pending in self._pending.values():
             if self._turns(pending) and self._now >= pending.triggered_at + self.settings.aligned_timeout_ms:
@@ -390,9 +391,9 @@ class CheckpointCoordinator:
 
     def _note_end(self, completed: _Pending) -> None:
         """If this was the last one of the job, the clock takes no more."""
-        if self._final_step is not None and completed.step == self._final_step:
+        if completed.kind.commits and self._final_step is not None and completed.step == self._final_step:
             self._final_done, self._final_wanted = True, False
-        if completed.kind is CheckpointKind.STOP_WITH_SAVEPOINT:
+        if completed.kind.ends_job:
             self._stop_done = True
         if self._final_done or self._stop_done:
             self._schedule.stop()
@@ -409,14 +410,14 @@ class CheckpointCoordinator:
         """Whether there is a place for one more checkpoint that is no savepoint."""
         if not self._active or self._is_stopping() or self._closed_by_sources():
             return False
-        return len(self._pending) < self.settings.max_concurrent
+        return sum(not p.kind.is_savepoint for p in self._pending.values()) < self.settings.max_concurrent
 
     def _turns(self, pending: _Pending) -> bool:
         """Whether it waits for the running step now, and will overtake it when the alignment timeout is over."""
         return self.settings.unaligned and pending.step is None and not pending.kind.is_savepoint
 
     def _is_stopping(self) -> bool:
-        return self._stop_done or any(p.kind is CheckpointKind.STOP_WITH_SAVEPOINT for p in self._pending.values())
+        return self._stop_done or any(p.kind.ends_job for p in self._pending.values())
 
     def _closed_by_sources(self) -> bool:
         ended = self._source_finished or self._final_step is not None

@@ -124,7 +124,7 @@ class Lease:
         """
         owner = owner or f"{_user()}@{socket.gethostname()} (process {os.getpid()})"
         since = datetime.fromtimestamp(clock(), timezone.utc).isoformat(timespec="milliseconds")
-        note = {"owner": owner, "since": since}
+        note = {"owner": owner, "since": since, "host": socket.gethostname(), "process": os.getpid()}
         try:
             make_folder(folder)
             claim = _create(folder, note)
@@ -160,6 +160,14 @@ class Lease:
             raise Fenced(self.folder, self.epoch, None, f"nobody knows whom ({error})", "an unknown time") from error
         self._look(claims)
 
+    def release(self) -> None:
+        """The driver has ended in good order. It only says so: the epoch stays taken, and whoever resumes takes the
+        next one."""
+        path = join(self.folder, self._name)
+        with contextlib.suppress(OSError, ValueError):
+            note = json.loads(read_file(path))
+            write_file(path, _as_json({**note, "ended": True}))
+
     def _look(self, claims: list[_Claim]) -> None:
         highest = max(claims, key=lambda claim: claim.epoch, default=None)
         if highest is not None and highest.epoch > self.epoch:
@@ -167,6 +175,28 @@ class Lease:
             raise Fenced(self.folder, self.epoch, highest.epoch, by["owner"], by["since"])
         if not any(claim.name == self._name for claim in claims):
             raise Fenced(self.folder, self.epoch, None, "nobody", "an unknown time")
+
+
+def holder_of(folder: str) -> str | None:
+    """The driver that runs the job in a folder, as far as anybody can tell: the last one that took its lease, unless
+    it said that it has ended, or its process was on this machine and is gone."""
+    highest = max(_claims(folder), key=lambda claim: claim.epoch, default=None)
+    if highest is None:
+        return None
+    note: dict[str, Any] = dict(_note(folder, highest.name))
+    if note.get("ended") or (note.get("host") == socket.gethostname() and not _is_alive(note.get("process"))):
+        return None
+    return f"{note['owner']} since {note['since']}"
+
+
+def _is_alive(process: Any) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, TypeError, ValueError):
+        pass
+    return True
 
 
 def counts(folder: str, checkpoint_id: int, epoch: int) -> bool:

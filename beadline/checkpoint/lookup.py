@@ -12,6 +12,7 @@ from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.state.files import base_name, entries_of, is_folder, join, local_path, parent, read_file, size_of
 
 CHECKPOINT = re.compile(r"chk-(\d{1,18})")
+SAVEPOINT = re.compile(r"savepoint-[0-9a-zA-Z]{1,6}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,15 @@ def read_snapshot(pointer: str) -> Snapshot:
 
 
 def _hint(folder: str) -> str:
-    found = list_job(folder)
-    if found:
-        return f": it has no {metadata.METADATA}. Did you mean {found[0].pointer}?"
+    nearby = [listed.pointer for listed in list_job(folder)]
+    for entry in entries_of(folder):
+        path = join(folder, entry.name)
+        if entry.folder and SAVEPOINT.fullmatch(entry.name) and size_of(join(path, metadata.METADATA)) is not None:
+            nearby.append(path)
+    if nearby:
+        return f": it has no {metadata.METADATA}. Did you mean {nearby[0]}?"
+    if base_name(folder).startswith("."):
+        return f": it has no {metadata.METADATA}, because it was never completed. Nobody needs it"
     return f": it has no {metadata.METADATA}. Name a directory like chk-17, or the file {metadata.METADATA} in it"
 
 

@@ -2,7 +2,7 @@
 
 Completed checkpoints share runs, and the running job shares them too. A file may go when its last holder lets go of it,
 and only if it is the job's own: files of savepoints and of other jobs' folders are counted like the rest and never
-given out for deletion.
+given out for deletion, unless they were claimed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ class SharedFiles:
     A holder is a checkpoint's number, or :data:`LIVE` for the handles of the running job. Register a checkpoint when
     its snapshot is taken, before it is written: until it completes or fails its files are needed too.
 
-    :param folders: the folders whose files this job owns: its ``shared`` folder, and that of a claimed snapshot
+    :param folders: the folders whose files this job owns: its ``shared`` folder
     """
 
     def __init__(self, folders: Iterable[str]) -> None:
         self._folders = tuple(_folder(folder) for folder in folders)
         self._holders: dict[Hashable, frozenset[str]] = {}
         self._counts: Counter[str] = Counter()
+        self._claimed: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<SharedFiles: {len(self._counts)} files, {len(self._holders)} holders>"
@@ -42,9 +43,14 @@ class SharedFiles:
             registry.register(snapshot.checkpoint_id, snapshot.files())
         return registry
 
-    def claim(self, folder: str) -> None:
-        """Own the files of one more folder, that of a snapshot restored in claim mode."""
-        self._folders = (*self._folders, _folder(folder))
+    def claim(self, files: Iterable[str]) -> None:
+        """Own these files too, wherever they are: those of a snapshot that was restored in claim mode."""
+        self._claimed.update(path for path in files if ".." not in path.split("/"))
+
+    @property
+    def claimed(self) -> frozenset[str]:
+        """The files that were claimed, whether they are still there or not."""
+        return frozenset(self._claimed)
 
     def register(self, holder: Hashable, files: Iterable[str]) -> frozenset[str]:
         """A holder needs exactly these files from now on. Gives the files that nobody needs any more."""
@@ -68,6 +74,8 @@ class SharedFiles:
 
     def owns(self, path: str) -> bool:
         """Whether this job may delete a file."""
+        if path in self._claimed:
+            return True
         place = local_path(path) or path
         return ".." not in place.split("/") and any(place.startswith(folder) for folder in self._folders)
 

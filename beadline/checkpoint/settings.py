@@ -224,7 +224,7 @@ class CheckpointSettings:
             local_backup=configuration.get_boolean(LOCAL_BACKUP, cls.local_backup),
             local_backup_directories=_paths(configuration.get_string(LOCAL_BACKUP_DIRECTORIES, "")),
             restore_path=configuration.get_string(RESTORE_PATH, None),
-            claim_mode=_choice(configuration, CLAIM_MODE, cls.claim_mode),
+            claim_mode=_claim_mode(configuration, cls.claim_mode),
             ignore_unclaimed_state=configuration.get_boolean(IGNORE_UNCLAIMED, cls.ignore_unclaimed_state),
             warnings=tuple(warnings),
         )
@@ -252,6 +252,15 @@ class CheckpointSettings:
 class _Mode(Enum):
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
+
+
+def _claim_mode(configuration: Configuration, default: ClaimMode) -> ClaimMode:
+    if (configuration.get_string(CLAIM_MODE, None) or "").strip().upper() == "LEGACY":
+        raise ConfigurationError(
+            f"{CLAIM_MODE}: LEGACY leaves open who may delete the snapshot, so it is not supported: use NO_CLAIM (it "
+            "stays yours) or CLAIM (the job deletes it when it needs it no more)."
+        )
+    return _choice(configuration, CLAIM_MODE, default)
 
 
 def _choice(configuration: Configuration, key: str, default: E) -> E:

@@ -22,14 +22,23 @@ import os
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from beadline.checkpoint import metadata
 from beadline.checkpoint.durable import Bundle, DurableFiles
 from beadline.checkpoint.lease import Fenced, Lease, counts, is_lease_file
 from beadline.checkpoint.lookup import CHECKPOINT, Listed, canonical, folder_of, list_job, read_snapshot
-from beadline.checkpoint.removal import EPOCH, RUN_FILE, STAGED, TEMPORARY, remove_if_empty, remove_known
+from beadline.checkpoint.removal import (
+    EPOCH,
+    RUN_FILE,
+    STAGED,
+    TEMPORARY,
+    remove_claimed,
+    remove_if_empty,
+    remove_known,
+    remove_metadata,
+)
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.verify import Problem, verify
 from beadline.state.files import (
@@ -47,9 +56,19 @@ from beadline.state.files import (
     write_file,
 )
 
-__all__ = ["CheckpointStorage", "FileSystemCheckpointStorage", "Listed", "Stored", "read_snapshot"]
+__all__ = [
+    "CheckpointStorage",
+    "FileSystemCheckpointStorage",
+    "Listed",
+    "Stored",
+    "publish_savepoint",
+    "read_snapshot",
+]
 
 DEFAULT_INLINE_THRESHOLD = 20 << 10
+
+# Puts a snapshot's state into a folder: gives the snapshot that refers to it there, and the number of bytes.
+Fill = Callable[[Snapshot, Bundle], tuple[Snapshot, int]]
 
 
 @dataclass(frozen=True)
@@ -93,6 +112,23 @@ class CheckpointStorage(ABC):
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files that the registry gave out, or what :meth:`orphans` found."""
+
+    def discard_claimed(self, pointer: str) -> None:
+        """A snapshot that the job has claimed is subsumed. Its files are the registry's affair."""
+        if not self._is_fenced():
+            with _explained(f"can't remove {pointer}"):
+                remove_metadata(folder_of(pointer))
+
+    def delete_claimed(self, paths: Iterable[str]) -> None:
+        """Remove files of a claimed snapshot that nobody needs any more, and its folders when they are empty."""
+        if not self._is_fenced():
+            for path in paths:
+                with _explained(f"can't remove {path}"):
+                    remove_claimed(path)
+
+    def _is_fenced(self) -> bool:
+        """Whether another driver has the job, so that nothing may be removed."""
+        return False
 
     def verify(self, snapshot: Snapshot) -> list[Problem]:
         """What is wrong with a snapshot's files."""
@@ -181,35 +217,16 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             lease.check_after_publishing()
         return Stored(folder, stored, written + len(data))
 
-    def write_savepoint(self, snapshot: Snapshot, directory: str | None = None) -> Stored:
+    def write_savepoint(self, snapshot: Snapshot, directory: str | None = None, fill: Fill | None = None) -> Stored:
         """Write a savepoint: a folder that holds all it needs, and can be moved and copied.
 
         :param directory: where to put the folder; the checkpoint directory if not said
+        :param fill: puts the state into the folder; if not said, the runs are copied as they are
         """
         target = canonical(directory or self.directory)
-        local = local_path(target)
         job = re.sub("[^0-9a-zA-Z]", "", snapshot.job_id)[:6] or "0"
         folder = join(target, f"savepoint-{job}-{uuid.uuid4().hex[:12]}")
-        with _explained(f"can't write the savepoint {folder}"):
-            make_folder(target)
-            staged = folder if local is None else _staged(folder)
-            make_folder(staged)
-            try:
-                files = DurableFiles()
-                moved, written = files.bring(snapshot, Bundle(staged, folder, self._inline_threshold), lambda _: True)
-                stored = replace(moved, kind=SnapshotKind.SAVEPOINT)
-                data = metadata.encode(stored, folder)
-                if local is None:
-                    write_file(join(folder, metadata.METADATA), data)
-                else:
-                    _finish(staged, data)
-                    os.rename(staged, folder)
-                    sync(target)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    delete_folder(staged)
-                raise
-        return Stored(folder, stored, written + len(data))
+        return publish_savepoint(snapshot, folder, fill or _copy_runs, self._inline_threshold)
 
     def _publish(self, folder: str, data: bytes, number: int, epoch: int, lease: Lease | None) -> None:
         job = parent(folder)
@@ -411,6 +428,44 @@ class FileSystemCheckpointStorage(CheckpointStorage):
                 elif STAGED.fullmatch(entry.name):
                     remove_known(join(job, entry.name))
             return remove_if_empty(job)
+
+
+def publish_savepoint(
+    snapshot: Snapshot, folder: str, fill: Fill, inline_threshold: int = DEFAULT_INLINE_THRESHOLD
+) -> Stored:
+    """Make a savepoint appear as a folder that does not exist yet.
+
+    1. make the folder under another name (on object stores: without ``_metadata``)
+    2. put the state into it, and make that durable
+    3. write ``_metadata``, and publish by rename
+
+    If anything fails, nothing is left.
+    """
+    local = local_path(folder)
+    with _explained(f"can't write the savepoint {folder}"):
+        make_folder(parent(folder))
+        staged = folder if local is None else _staged(folder)
+        make_folder(staged)
+        try:
+            moved, written = fill(snapshot, Bundle(staged, folder, inline_threshold))
+            stored = replace(moved, kind=SnapshotKind.SAVEPOINT)
+            data = metadata.encode(stored, folder)
+            if local is None:
+                write_file(join(folder, metadata.METADATA), data)
+            else:
+                _finish(staged, data)
+                os.rename(staged, folder)
+                staged = folder
+                sync(parent(folder))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                delete_folder(staged)
+            raise
+    return Stored(folder, stored, written + len(data))
+
+
+def _copy_runs(snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
+    return DurableFiles().bring(snapshot, bundle, lambda path: True)
 
 
 def _staged(folder: str) -> str:

@@ -9,6 +9,7 @@ from beadline.common.completable_future import CompletableFuture
 from beadline.common.job_execution_result import JobExecutionResult
 from beadline.common.job_id import JobID
 from beadline.common.job_status import JobStatus
+from beadline.common.savepoint_format_type import SavepointFormatType
 
 __all__ = ["JobClient", "JobControl"]
 
@@ -23,10 +24,14 @@ class JobControl(Protocol):
     def cancel(self) -> Future[None]: ...
 
     def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None, format_type: SavepointFormatType
     ) -> Future[str]: ...
 
-    def trigger_savepoint(self, savepoint_directory: str | None) -> Future[str]: ...
+    def cancel_with_savepoint(
+        self, savepoint_directory: str | None, format_type: SavepointFormatType
+    ) -> Future[str]: ...
+
+    def trigger_savepoint(self, savepoint_directory: str | None, format_type: SavepointFormatType) -> Future[str]: ...
 
     def trigger_checkpoint(self) -> Future[str]: ...
 
@@ -57,19 +62,37 @@ class JobClient:
         return CompletableFuture(self._control.cancel())
 
     def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None = None,
+        format_type: SavepointFormatType | str | None = None,
     ) -> CompletableFuture:
-        """End the job with a savepoint, and give its path.
+        """End the job with a savepoint, and give its path. What the job has written so far is committed.
 
         :param advance_to_end_of_event_time: fire all event-time timers first. Don't, if the job is to go on from the
             savepoint.
         :param savepoint_directory: where to write it; the configured directory if not given
+        :param format_type: canonical (Parquet) if not given, or native
         """
-        return CompletableFuture(self._control.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory))
+        format = SavepointFormatType.of(format_type)
+        return CompletableFuture(
+            self._control.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory, format)
+        )
 
-    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
+    def cancel_with_savepoint(
+        self, savepoint_directory: str | None = None, format_type: SavepointFormatType | str | None = None
+    ) -> CompletableFuture:
+        """Take a savepoint, cancel the job, and give the savepoint's path. Nothing runs between the two; what the job
+        has written since its last checkpoint is in the savepoint, and is committed by the job that goes on from it."""
+        format = SavepointFormatType.of(format_type)
+        return CompletableFuture(self._control.cancel_with_savepoint(savepoint_directory, format))
+
+    def trigger_savepoint(
+        self, savepoint_directory: str | None = None, format_type: SavepointFormatType | str | None = None
+    ) -> CompletableFuture:
         """Take a savepoint while the job goes on, and give its path."""
-        return CompletableFuture(self._control.trigger_savepoint(savepoint_directory))
+        format = SavepointFormatType.of(format_type)
+        return CompletableFuture(self._control.trigger_savepoint(savepoint_directory, format))
 
     def trigger_checkpoint(self) -> CompletableFuture:
         """Take a checkpoint now, and give its path."""

@@ -21,6 +21,8 @@ from beadline.connectors.source import StepSource
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import TimestampsSpec
 from beadline.master.checkpoints import Checkpoints
+from beadline.master.comparison import generated_uids
+from beadline.master.compatibility import has_state
 from beadline.master.events import Event, NotWritten, Published, Request, StepEnded, Suspend, Wake, Written
 from beadline.master.merging import Merger
 from beadline.master.pacing import Pacing
@@ -128,7 +130,8 @@ class Attempt:
         elif self._suspending is not None and self._suspending.done() and self._running is None:
             self.ended_by = "suspended"
         elif self._checkpoints.stopped_with is not None and self._checkpoints.may_end:
-            self.ended_by = "stopped"
+            cancels = self._checkpoints.stopped_with is CheckpointKind.CANCEL_WITH_SAVEPOINT
+            self.ended_by = "cancelled" if cancels else "stopped"
         elif self._final_sealed and self._checkpoints.may_end:
             self.ended_by = "finished"
         return bool(self.ended_by)
@@ -157,7 +160,7 @@ class Attempt:
             case Written():
                 self._checkpoints.written(event)
                 if not event.savepoint:
-                    self.truth.book.move_in(h for o in event.stored.snapshot.operators for h in o.keyed)
+                    self.truth.book.move_in(event.stored.snapshot.runs)
             case NotWritten():
                 self._checkpoints.not_written(event)
             case Published():
@@ -294,7 +297,7 @@ class Attempt:
 
     def _merge(self) -> None:
         merger, book = self._out.merger, self.truth.book
-        if merger.idle and not self._final_sealed:
+        if merger.idle and not self._final_sealed and not self._checkpoints.savepoints.busy:
             book.take_merges(merger.results())
             self._drop_garbage()
             merger.submit(book.merges())
@@ -315,7 +318,11 @@ class Attempt:
         in_flight = self._running.ends if take.unaligned and self._running is not None else {}
         self._out.results.taken(take.id)
         sinks = self._out.sinks.take(take.id, take.kind.commits)
-        return self.truth.snapshot(take, self._out.settings.clock(), sinks, in_flight)
+        snapshot = self.truth.snapshot(take, self._out.settings.clock(), sinks, in_flight)
+        generated = [(o.name, o.uid) for o in snapshot.operators if o.generated_uid and has_state(o)]
+        if take.kind.is_savepoint and generated:
+            self._out.results.warn(generated_uids(generated))
+        return snapshot
 
     def _commit_sources(self, snapshot: Snapshot) -> None:
         self._out.results.completed(snapshot.checkpoint_id)

@@ -25,23 +25,30 @@ from beadline.checkpoint.actions import (
     Triggered,
 )
 from beadline.checkpoint.coordinator import CheckpointCoordinator
+from beadline.checkpoint.disposal import dispose_savepoint
 from beadline.checkpoint.lease import Fenced, Lease
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.settings import ClaimMode
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, Stored
 from beadline.common.job_status import JobStatus
+from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Published, Request, Written
+from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.sinks import Sinks
 
 _LOG = logging.getLogger("beadline")
+
+# As many savepoints as are written at once.
+_SAVEPOINTS = 4
 
 
 class Checkpoints:
     """The checkpoints of one job, over all its attempts.
 
+    :param savepoints: writes those in the canonical format
     :param post: puts an event into the master's inbox
     :ivar take: gives the snapshot of the last sealed step
     :ivar commit_sources: tells the sources up to where a completed checkpoint goes
@@ -57,6 +64,7 @@ class Checkpoints:
         lease: Lease | None,
         registry: SharedFiles,
         sinks: Sinks,
+        savepoints: CanonicalSavepoints,
         clock: Callable[[], int],
         post: Callable[[Event], None],
     ) -> None:
@@ -65,6 +73,7 @@ class Checkpoints:
         self.lease = lease
         self.registry = registry
         self._sinks = sinks
+        self.savepoints = savepoints
         self._clock = clock
         self._post = post
         self.take: Callable[[Take], Snapshot]
@@ -78,12 +87,17 @@ class Checkpoints:
         # What threads are writing, even if it was given up: it may appear, and must then be whole.
         self._writing: dict[int, Snapshot] = {}
         self._written: dict[int, Stored] = {}
+        self._saved: dict[int, Stored] = {}
         self._threads: dict[int, Future[None]] = {}
         self._publishing: set[int] = set()
+        self._savers = ThreadPoolExecutor(_SAVEPOINTS, "beadline-savepoint")
+        self._claimed: int | None = None
+        self._over = False
+        self._ending: tuple[Request, str] | None = None
         sinks.retained = self._sink_data
         self.completed_steps: list[int] = []
         self.aborted_steps: list[int] = []
-        self.stopped_with: str | None = None
+        self.stopped_with: CheckpointKind | None = None
 
     def __repr__(self) -> str:
         return f"<Checkpoints {self.coordinator!r} in {self.storage!r}>"
@@ -98,6 +112,8 @@ class Checkpoints:
 
     def job_failed(self) -> None:
         self._do(self.coordinator.job_failed(self._clock()))
+        self.stopped_with = None
+        self._answer_the_end("the job failed before it ended, and may go on")
         self.completed_steps.clear()
         self.aborted_steps.clear()
 
@@ -132,10 +148,13 @@ class Checkpoints:
         """Where the retained checkpoints are, by id."""
         return {c.id: self._stored[c.id].pointer for c in self.coordinator.completed if c.id in self._stored}
 
-    def adopt(self, stored: Stored) -> None:
-        """A checkpoint of an earlier run that is now this job's own."""
-        self._stored[stored.snapshot.checkpoint_id] = stored
-        self.registry.register(stored.snapshot.checkpoint_id, stored.snapshot.files())
+    def adopt(self, stored: Stored, claimed: bool = False) -> None:
+        """A checkpoint of an earlier run that is now this job's own, or the snapshot that it has claimed."""
+        id = stored.snapshot.checkpoint_id
+        self._stored[id] = stored
+        self.registry.register(id, stored.snapshot.files())
+        if claimed:
+            self._claimed = id
 
     # -- what the threads report
 
@@ -143,6 +162,7 @@ class Checkpoints:
         self._writing.pop(event.id, None)
         self._threads.pop(event.id, None)
         self._written.pop(event.id, None)
+        self._saved.pop(event.id, None)
         self._stored[event.id] = event.stored
         self.registry.register(event.id, event.stored.snapshot.files())
         size, full = event.stored.written, event.stored.snapshot.size
@@ -155,10 +175,12 @@ class Checkpoints:
         self._threads.pop(event.id, None)
         if event.id not in self._taken:
             self.registry.release(event.id)
-        _LOG.warning("checkpoint %d failed: %s", event.id, event.error)
+        if self.coordinator.is_pending(event.id):
+            _LOG.warning("checkpoint %d failed: %s", event.id, event.error)
+        # Savepoints are written beside the job: if one fails, that says nothing of how the job is.
         reason = (
             FailureReason.IO_EXCEPTION
-            if isinstance(event.error, SnapshotError | OSError)
+            if isinstance(event.error, SnapshotError | OSError) or event.savepoint
             else FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         )
         self._do(self.coordinator.failed(event.id, reason, self._clock(), str(event.error)))
@@ -202,27 +224,37 @@ class Checkpoints:
         snapshot = self.take(take)
         self._taken[take.id] = self._writing[take.id] = snapshot
         self.registry.register(take.id, snapshot.files())
-        request = self._requests.get(take.id)
-        directory = request.directory if request else None
-        self._threads[take.id] = self._writers.submit(self._write, take, snapshot, directory)
+        if take.kind.is_savepoint:
+            request = self._requests[take.id]
+            self._threads[take.id] = self._savers.submit(self._write_savepoint, take, snapshot, request)
+        else:
+            self._threads[take.id] = self._writers.submit(self._write, take, snapshot)
 
-    def _write(self, take: Take, snapshot: Snapshot, directory: str | None) -> None:
-        """In a thread of its own: make everything durable, then the metadata."""
+    def _write(self, take: Take, snapshot: Snapshot) -> None:
+        """In a thread: make everything durable, then the metadata."""
         try:
-            if take.kind.is_savepoint:
-                snapshot = self._sinks.portable(snapshot)
-                storage = self.storage
-                if not isinstance(storage, FileSystemCheckpointStorage):
-                    assert directory is not None
-                    storage = FileSystemCheckpointStorage(directory)
-                stored = storage.write_savepoint(snapshot, directory)
-            else:
-                self._sinks.make_durable(snapshot.committables())
-                stored = self._write_checkpoint(snapshot)
-                self._written[take.id] = stored
-            self._post(Written(take.id, stored, take.kind.is_savepoint))
+            self._sinks.make_durable(snapshot.committables())
+            stored = self._write_checkpoint(snapshot)
+            self._written[take.id] = stored
+            self._post(Written(take.id, stored))
         except Exception as error:
             self._post(NotWritten(take.id, error))
+
+    def _write_savepoint(self, take: Take, snapshot: Snapshot, request: Request) -> None:
+        """In another thread, for as long as there is state: no checkpoint waits behind it."""
+        try:
+            assert request.directory is not None
+            storage = self.storage
+            if not isinstance(storage, FileSystemCheckpointStorage):
+                storage = FileSystemCheckpointStorage(request.directory)
+            fill = None
+            if request.format is SavepointFormatType.CANONICAL:
+                fill = self.savepoints.filler(take)
+            stored = storage.write_savepoint(self._sinks.portable(snapshot), request.directory, fill)
+            self._saved[take.id] = stored
+            self._post(Written(take.id, stored, savepoint=True))
+        except Exception as error:
+            self._post(NotWritten(take.id, error, savepoint=True))
 
     def _write_checkpoint(self, snapshot: Snapshot) -> Stored:
         if isinstance(self.storage, FileSystemCheckpointStorage):
@@ -234,10 +266,12 @@ class Checkpoints:
     def _complete(self, action: Complete) -> None:
         request = self._requests.pop(action.id, None)
         pointer = self._stored[action.id].pointer
-        if request is not None and not request.answer.done():
+        if action.kind.ends_job:
+            self.stopped_with = action.kind
+            if request is not None:
+                self._ending = (request, pointer)
+        elif request is not None and not request.answer.done():
             request.answer.set_result(pointer)
-        if action.kind is CheckpointKind.STOP_WITH_SAVEPOINT:
-            self.stopped_with = pointer
         if action.kind.is_savepoint:
             # It holds copies of all it needs, and belongs to the user.
             self.registry.release(action.id)
@@ -269,6 +303,8 @@ class Checkpoints:
         if snapshot is not None:
             self.aborted_steps.append(snapshot.step)
         request = self._requests.pop(action.id, None)
+        if request is not None and request.kind.is_savepoint:
+            self.savepoints.cancel(action.id)
         if request is not None:
             _fail(request.answer, f"the {request.kind.value} failed: {action.reason.value} {action.message}".strip())
         if action.reason.counts:
@@ -278,10 +314,17 @@ class Checkpoints:
 
     def _discard(self, id: int) -> None:
         """Remove a checkpoint; what only it needed is garbage. What can't be removed now is an orphan later."""
+        if id == self._claimed and self._over:
+            return  # no newer one has replaced it: it stays for whoever starts again
         stored = self._stored.pop(id, None)
         if stored is not None:
+            discard: Callable[[str], object] = self.storage.discard
+            if id == self._claimed:
+                discard = self.storage.discard_claimed
+            elif stored.snapshot.kind is SnapshotKind.SAVEPOINT:
+                discard = dispose_savepoint  # it was written too late, and who asked for it was told that it failed
             with contextlib.suppress(SnapshotError):
-                self.storage.discard(stored.pointer)
+                discard(stored.pointer)
         self.drop_garbage(self.registry.release(id))
         self._sinks.tidy()
 
@@ -316,9 +359,15 @@ class Checkpoints:
 
     def close(self, status: JobStatus) -> bool:
         """The job is over. True if a checkpoint is left from which it can be resumed."""
-        self._writers.shutdown(wait=True)
-        self._publisher.shutdown(wait=True)
+        for id in self._threads:
+            self.savepoints.cancel(id)  # what is not complete by now is not wanted any more
+        for threads in (self._writers, self._savers, self._publisher):
+            threads.shutdown(wait=True)
+        self._over = True
         self._do(self.coordinator.stop(self._clock(), status))
+        for stored in self._saved.values():  # who asked for it has just been told that it failed
+            with contextlib.suppress(SnapshotError):
+                dispose_savepoint(stored.pointer)
         if self.coordinator.settings.retention.keeps(status):
             return bool(self.coordinator.completed or self._written) and self.storage.survives_driver
         for stored in self._written.values():  # appeared after the last look into the inbox
@@ -329,8 +378,22 @@ class Checkpoints:
     def abandon(self) -> None:
         """Another driver has the job: answer those who wait, and touch nothing."""
         self._do(self.coordinator.job_failed(self._clock()))
-        self._writers.shutdown(wait=False)
-        self._publisher.shutdown(wait=False)
+        for threads in (self._writers, self._savers, self._publisher):
+            threads.shutdown(wait=False)
+
+    def answer_the_end(self, status: JobStatus) -> None:
+        """Who asked for a savepoint to end the job with hears of it when the job has ended."""
+        self._answer_the_end("" if status in (JobStatus.FINISHED, JobStatus.CANCELED) else f"the job is {status.name}")
+
+    def _answer_the_end(self, problem: str) -> None:
+        ending, self._ending = self._ending, None
+        if ending is None:
+            return
+        request, pointer = ending
+        if problem:
+            _fail(request.answer, f"the savepoint was written to {pointer}, but {problem}")
+        elif not request.answer.done():
+            request.answer.set_result(pointer)
 
 
 def _fail(answer: Future[str], text: str) -> None:

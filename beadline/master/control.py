@@ -10,6 +10,7 @@ from beadline.checkpoint.actions import CheckpointKind
 from beadline.common.job_execution_result import JobExecutionResult
 from beadline.common.job_id import JobID
 from beadline.common.job_status import JobStatus
+from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, ConfigurationError, JobExecutionError
 from beadline.master.job import JobMaster
 
@@ -103,13 +104,28 @@ class MasterControl:
     def trigger_checkpoint(self) -> Future[str]:
         return self._master.trigger(CheckpointKind.CHECKPOINT)
 
-    def stop_with_savepoint(self, advance_to_end_of_event_time: bool, savepoint_directory: str | None) -> Future[str]:
-        return self._savepoint(CheckpointKind.STOP_WITH_SAVEPOINT, savepoint_directory, advance_to_end_of_event_time)
+    def stop_with_savepoint(
+        self,
+        advance_to_end_of_event_time: bool,
+        savepoint_directory: str | None,
+        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> Future[str]:
+        kind = CheckpointKind.STOP_WITH_SAVEPOINT
+        return self._savepoint(kind, savepoint_directory, format_type, advance_to_end_of_event_time)
 
-    def trigger_savepoint(self, savepoint_directory: str | None) -> Future[str]:
-        return self._savepoint(CheckpointKind.SAVEPOINT, savepoint_directory, False)
+    def cancel_with_savepoint(
+        self, savepoint_directory: str | None, format_type: SavepointFormatType = SavepointFormatType.CANONICAL
+    ) -> Future[str]:
+        return self._savepoint(CheckpointKind.CANCEL_WITH_SAVEPOINT, savepoint_directory, format_type)
 
-    def _savepoint(self, kind: CheckpointKind, directory: str | None, drain: bool) -> Future[str]:
+    def trigger_savepoint(
+        self, savepoint_directory: str | None, format_type: SavepointFormatType = SavepointFormatType.CANONICAL
+    ) -> Future[str]:
+        return self._savepoint(CheckpointKind.SAVEPOINT, savepoint_directory, format_type)
+
+    def _savepoint(
+        self, kind: CheckpointKind, directory: str | None, format: SavepointFormatType, drain: bool = False
+    ) -> Future[str]:
         directory = directory or self._master.savepoint_directory
         if directory is None:
             future: Future[str] = Future()
@@ -119,7 +135,7 @@ class MasterControl:
                 )
             )
             return future
-        return self._master.trigger(kind, directory, drain)
+        return self._master.trigger(kind, directory, drain, format)
 
 
 class JobSuspended(BeadlineError):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from beadline.checkpoint.actions import CheckpointKind
 from beadline.checkpoint.storage import Stored
+from beadline.common.savepoint_format_type import SavepointFormatType
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class NotWritten:
 
     id: int
     error: Exception
+    savepoint: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,14 @@ class Request:
     """A client asks for a checkpoint or a savepoint; ``answer`` gets its path.
 
     :ivar drain: of a stop with a savepoint: let event time run to its end first
+    :ivar format: of a savepoint
     """
 
     kind: CheckpointKind
     answer: Future[str]
     directory: str | None = None
     drain: bool = False
+    format: SavepointFormatType = SavepointFormatType.CANONICAL
 
 
 @dataclass(frozen=True)

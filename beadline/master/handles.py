@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 import xxhash
 
-from beadline.graph.plan import Plan
+from beadline.graph.plan import Plan, PlanNode
 from beadline.runtime.messages import MergeRequest, MergeResult
-from beadline.state.files import RunFiles
+from beadline.state.files import RunFiles, local_path
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator_handles import UNION, OperatorStateHandle, with_unions
+from beadline.state.slicing import layers_of, load_of, slices_of, within
 from beadline.state.version import Handle, RunRef, checksum_of, root_version
 
 _LOG = logging.getLogger("beadline")
@@ -28,6 +29,10 @@ _TIER_FLOOR = 64 << 10
 _LARGE_UNION = 16 << 20
 
 
+def _size(layer: tuple[RunRef, ...]) -> int:
+    return sum(run.size for run in layer)
+
+
 class StateBook:
     """Handles by (node, subtask). Changes only when a step is sealed or a merge is taken in.
 
@@ -37,6 +42,7 @@ class StateBook:
 
     def __init__(self, job: str, plan: Plan, files: RunFiles) -> None:
         self._files = files
+        self._own_folder = (local_path(files.root) or files.root.partition("?")[0]).rstrip("/") + "/"
         self._plan = plan
         self.handles: dict[tuple[int, int], Handle] = {}
         self.states: dict[tuple[int, int], OperatorStateHandle] = {}
@@ -71,7 +77,8 @@ class StateBook:
         """A step was sealed: where operator state stands now, for the subtasks where it changed."""
         for key, handle in states:
             self.states[key] = handle
-            self._written |= handle.paths
+            # What did not change is still where the job was restored from, which may be somebody else's.
+            self._written.update(path for path in handle.paths if path.startswith(self._own_folder))
 
     def states_for(self, node: int, subtask: int) -> OperatorStateHandle | None:
         """What a subtask's operator state starts a step from; unions name the parts of all subtasks."""
@@ -112,53 +119,83 @@ class StateBook:
             self.handles[key] = Handle(handle.root, tuple(runs))
 
     def merges(self) -> list[MergeRequest]:
-        """Runs that should become one.
+        """Runs that should become one, in parts that are short work each.
 
-        A window of runs grows from the newest ones back, as long as the next older run is not much larger than what
-        the window already holds: a large run is rewritten only when a good part of it has changed.
+        A window of layers grows from the newest ones back, as long as the next older layer is not much larger than
+        what the window already holds: a large one is rewritten only when a good part of it has changed.
         """
-        requests = []
+        requests: list[MergeRequest] = []
         for (node_id, subtask), handle in self.handles.items():
-            old = handle.runs[:-_KEEP_NEWEST]
+            old = layers_of(handle.runs)
+            newest = 0
+            while old and newest < _KEEP_NEWEST:
+                newest += len(old.pop())
             start, held = len(old), 0
-            while start > 0 and (held == 0 or old[start - 1].size <= 2 * held + _TIER_FLOOR):
+            while start > 0 and (held == 0 or _size(old[start - 1]) <= 2 * held + _TIER_FLOOR):
                 start -= 1
-                held += old[start].size
-            window = old[start:]
-            if len(window) >= _MERGE_AT_LEAST:
-                node = self._plan.nodes[node_id]
-                requests.append(MergeRequest(node_id, subtask, node.max_parallelism, window, start == 0))
+                held += _size(old[start])
+            if len(old) - start >= _MERGE_AT_LEAST:
+                window = tuple(run for layer in old[start:] for run in layer)
+                parent = old[start - 1][-1].version if start else handle.root
+                requests += self._parts(self._plan.nodes[node_id], subtask, window, start == 0, parent)
         return requests
 
+    def _parts(
+        self, node: PlanNode, subtask: int, window: tuple[RunRef, ...], from_root: bool, parent: str
+    ) -> Iterator[MergeRequest]:
+        whole = MergeRequest(node.id, subtask, node.max_parallelism, window, from_root)
+        slices = slices_of(key_group_range(subtask, node.parallelism, node.max_parallelism), load_of(window))
+        if len(slices) == 1:
+            yield whole
+            return
+        for number, groups in enumerate(slices):
+            yield replace(
+                whole,
+                runs=within(window, groups),
+                groups=(groups.start, groups.stop),
+                part=(number, len(slices)),
+                replaces=whole.span,
+                parent=parent,
+            )
+
     def take_merges(self, results: Iterable[MergeResult]) -> None:
-        """Replace runs by what they were merged to."""
+        """Replace runs by what they were merged to, where all parts are there."""
+        merged: dict[tuple[int, int, tuple[str, str]], dict[int, MergeResult]] = {}
         for result in results:
             request = result.request
             assert result.run.path is not None
             self._written.add(result.run.path)
-            key = (request.node, request.subtask)
-            merged = self.handles[key].replacing(request.runs[0].version, request.runs[-1].version, result.run)
-            if merged is not None:
-                self.handles[key] = merged
+            merged.setdefault((request.node, request.subtask, request.span), {})[request.part[0]] = result
+        for (node, subtask, span), parts in merged.items():
+            if len(parts) < next(iter(parts.values())).request.part[1]:
+                continue
+            runs = [parts[number].run for number in sorted(parts)]
+            handle = self.handles[node, subtask].replacing(*span, *runs)
+            if handle is not None:
+                self.handles[node, subtask] = handle
 
     def live_files(self) -> set[str]:
         """The files behind the current versions."""
         live = {run.path for handle in self.handles.values() for run in handle.runs if run.path is not None}
         return live.union(*(states.paths for states in self.states.values()))
 
-    def move_in(self, stored: Iterable[Handle | None]) -> None:
+    def move_in(self, stored: Iterable[RunRef]) -> None:
         """A checkpoint has copied runs of a snapshot that belongs to others: use the copies from now on."""
-        copies = {(run.version, run.size): run for handle in stored if handle is not None for run in handle.runs}
+        copies = {(run.version, run.size): run for run in stored}
         for key, handle in self.handles.items():
             runs = tuple(self._copy_of(run, copies.get((run.version, run.size))) for run in handle.runs)
             if runs != handle.runs:
                 self.handles[key] = Handle(handle.root, runs)
+        for key, states in self.states.items():
+            moved = states.with_runs(lambda run: self._copy_of(run, copies.get((run.version, run.size))))
+            if moved.paths != states.paths:
+                self.states[key] = moved
 
     def _copy_of(self, run: RunRef, copy: RunRef | None) -> RunRef:
         if copy is None or copy.path is None or run.path is None or copy.path == run.path:
             return run
         self._written.add(copy.path)
-        return copy
+        return replace(run, path=copy.path, offset=copy.offset, checksum=copy.checksum)
 
     def own(self, paths: Iterable[str]) -> None:
         """Files that the job was restored from and may delete when nobody needs them any more."""

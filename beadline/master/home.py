@@ -6,12 +6,15 @@ import logging
 import shutil
 import tempfile
 import uuid
+from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 
+from beadline.checkpoint.claiming import check_claimable, claimable
 from beadline.checkpoint.lease import Lease
+from beadline.checkpoint.lookup import folder_of
 from beadline.checkpoint.memory import MemoryCheckpointStorage
 from beadline.checkpoint.retained import CompletedCheckpoint
-from beadline.checkpoint.settings import CheckpointSettings, Storage
+from beadline.checkpoint.settings import CheckpointSettings, ClaimMode, Storage
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.storage import (
     CheckpointStorage,
@@ -27,41 +30,81 @@ _LOG = logging.getLogger("beadline")
 
 LATEST = "latest"
 
+Accept = Callable[[str, Snapshot], None]
+
 
 class Home:
     """The place of one job, over all its attempts and drivers.
 
     A job that is resumed from one of its own checkpoints goes on in its folder, under its id: whoever had it before is
-    fenced. From a savepoint, or a checkpoint elsewhere, a new job begins, and what it started from stays untouched.
+    fenced. From a savepoint, or a checkpoint elsewhere, a new job begins. What it started from stays untouched, unless
+    it was told to claim it: then that is its first checkpoint.
 
+    :param accept: looks at what the job would start from, and raises if it can't
     :ivar start: what the job starts from; None for the beginning
     :ivar completed: checkpoints of its own that are already there, oldest first
+    :ivar claimed: where the snapshot is that the job has claimed
+    :ivar claimed_files: files elsewhere that are the job's own by that
     """
 
-    def __init__(self, settings: CheckpointSettings, job_name: str) -> None:
+    def __init__(self, settings: CheckpointSettings, job_name: str, accept: Accept | None = None) -> None:
         self._settings = settings
         self.storage = _storage(settings)
         self.lease: Lease | None = None
         self.start: Snapshot | None = None
+        self.pointer: str | None = None
         self.completed: list[Stored] = []
+        self.claimed: str | None = None
+        self.claimed_files: frozenset[str] = frozenset()
         self._temporary: str | None = None
         found = self._find(job_name)
-        pointer, snapshot = found if found is not None else (None, None)
-        own = snapshot is not None and (settings.restore_path == LATEST or self._is_own(snapshot))
-        self.job_id = snapshot.job_id if own and snapshot is not None else uuid.uuid4().hex
+        if found is not None:
+            self.pointer, self.start = found
+        if found is not None and accept is not None:
+            accept(*found)  # before anything is made, and before another driver is fenced
+        own = self.start is not None and (settings.restore_path == LATEST or self._is_own(self.start))
+        self.job_id = self.start.job_id if own and self.start is not None else uuid.uuid4().hex
+        if not own:
+            self._begin_elsewhere()
         if isinstance(self.storage, FileSystemCheckpointStorage):
             self.lease = Lease.acquire(self.storage.job_folder(self.job_id))
             self.storage.hold(self.lease)
         if own:
-            # Listed again: the former driver may have completed one more before it was fenced.
-            listed = self.storage.completed(self.job_id)
-            if settings.restore_path == LATEST:
-                pointer, snapshot = self._newest_good(listed)
-            self.completed = [Stored(e.pointer, e.snapshot, 0) for e in reversed(listed) if e.snapshot is not None]
-        if snapshot is not None and settings.restore_path != LATEST:
-            self._check(pointer or "", snapshot)
-        self.start = snapshot
-        self.pointer = pointer
+            try:
+                self._continue()
+                if accept is not None and (self.pointer, self.start) != found:
+                    assert self.pointer is not None
+                    assert self.start is not None
+                    accept(self.pointer, self.start)
+            except BaseException:
+                self.leave()
+                raise
+
+    def _begin_elsewhere(self) -> None:
+        """Check what a new job starts from, before anything is made."""
+        if self.start is None or self.pointer is None:
+            return
+        self._check(self.pointer, self.start)
+        if self._settings.claim_mode is ClaimMode.CLAIM:
+            check_claimable(self.pointer, self.start)
+            self.claimed = folder_of(self.pointer)
+            self.claimed_files = claimable(self.start.files(), self.claimed)
+            self.completed = [Stored(self.claimed, self.start, 0)]
+
+    def _continue(self) -> None:
+        """Go on in the job's own folder, whose lease is held.
+
+        Listed again: the former driver may have completed one more before it was fenced.
+        """
+        listed = self.storage.completed(self.job_id)
+        if self._settings.restore_path == LATEST:
+            self.pointer, self.start = self._newest_good(listed)
+        elif self.start is not None and self.pointer is not None:
+            self._check(self.pointer, self.start)
+        self.completed = [Stored(e.pointer, e.snapshot, 0) for e in reversed(listed) if e.snapshot is not None]
+        # Checkpoints name files elsewhere only if an earlier run has claimed them.
+        files = {path for stored in self.completed for path in stored.snapshot.files()}
+        self.claimed_files = claimable(path for path in files if not self._is_in_own_folder(path))
 
     def __repr__(self) -> str:
         return f"<Home of job {self.job_id} in {self.storage!r}>"
@@ -122,6 +165,14 @@ class Home:
         listed = self.storage.completed(snapshot.job_id)
         return any(e.checkpoint_id == snapshot.checkpoint_id and e.snapshot == snapshot for e in listed)
 
+    def _is_in_own_folder(self, path: str) -> bool:
+        folder = self.owned_folder().partition("?")[0]
+        return bool(folder) and path.startswith(folder + "/")
+
+    def read(self, pointer: str) -> Snapshot:
+        """A checkpoint of the job, or the snapshot that it has claimed."""
+        return read_snapshot(pointer) if pointer == self.claimed else self.storage.read(pointer)
+
     # -- runs of state
 
     def state_folder(self, attempt: int, one_machine: bool) -> str:
@@ -158,10 +209,29 @@ class Home:
             except (SnapshotError, OSError) as error:
                 _LOG.warning("files that nobody needs stay for now: %s", error)
 
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files that nobody needs, of the job's own folder or claimed; never any other."""
+        paths = set(paths)
+        self.storage.delete(path for path in paths - self.claimed_files if self._is_in_own_folder(path))
+        self.storage.delete_claimed(paths & self.claimed_files)
+
+    def drop_claimed(self, needed: Set[str]) -> None:
+        """The job has ended: of what it claimed only that stays which a checkpoint needs."""
+        try:
+            self.storage.delete_claimed(self.claimed_files - needed)
+        except (SnapshotError, OSError) as error:
+            _LOG.warning("files that nobody needs stay: %s", error)
+
+    def leave(self) -> None:
+        """The job did not begin. What it was to start from stays as it is."""
+        self.close(resumable=any(stored.pointer != self.claimed for stored in self.completed))
+
     def close(self, resumable: bool) -> None:
         """The job has ended. If nobody can resume it, nothing of it stays."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+        if self.lease is not None:
+            self.lease.release()
         if isinstance(self.storage, FileSystemCheckpointStorage) and not resumable:
             try:
                 self.storage.remove_job(self.job_id)

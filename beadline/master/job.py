@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,20 +25,24 @@ from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.statistics import CheckpointStats
 from beadline.common.job_status import JobStatus
+from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.connectors.source import StepSource
-from beadline.errors import ConfigurationError
+from beadline.errors import ConfigurationError, StateMismatchError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
 from beadline.master import shipping, stepping
 from beadline.master.attempt import Attempt, Outside, Reader
 from beadline.master.checkpoints import Checkpoints
+from beadline.master.compatibility import Acceptance
 from beadline.master.events import Event, Request, Suspend, Wake
 from beadline.master.guarantee import guarantee_of
 from beadline.master.home import Home
 from beadline.master.merging import Merger
+from beadline.master.migration import migrated
 from beadline.master.poison import PoisonWatch
 from beadline.master.progress import Listener
 from beadline.master.results import Results
+from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.settings import JobSettings
 from beadline.master.sinks import Sinks
 from beadline.master.spark import Cluster, StepSubmitter
@@ -69,6 +74,7 @@ class JobMaster:
     """Runs one job.
 
     :ivar history: the attempts that failed, oldest first
+    :ivar comparison: of the program with the snapshot that it starts from, None if it starts from nothing
     """
 
     def __init__(
@@ -79,8 +85,10 @@ class JobMaster:
         on_collected: Callable[[str, list[Any]], None] | None = None,
         listeners: list[Listener] | None = None,
     ) -> None:
-        self.plan = plan
-        self.home = Home(settings.checkpoints, plan.job_name)
+        acceptance = self._acceptance = Acceptance(plan, settings.checkpoints.ignore_unclaimed_state)
+        self.home = Home(settings.checkpoints, plan.job_name, acceptance)
+        self.comparison = acceptance.comparison
+        plan = self.plan = acceptance.plan
         self.job_id = self.home.job_id
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
@@ -99,6 +107,7 @@ class JobMaster:
         self._attempt: Attempt | None = None
         self.guarantee = guarantee_of(plan, settings)
         self._poison = PoisonWatch(settings.poison)
+        self._began = False
 
     def __repr__(self) -> str:
         return f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: {self._attempt!r}>"
@@ -121,13 +130,19 @@ class JobMaster:
         self._hurry.set()
         self._inbox.put(Suspend())
 
-    def trigger(self, kind: CheckpointKind, directory: str | None = None, drain: bool = False) -> Future[str]:
+    def trigger(
+        self,
+        kind: CheckpointKind,
+        directory: str | None = None,
+        drain: bool = False,
+        format: SavepointFormatType = SavepointFormatType.CANONICAL,
+    ) -> Future[str]:
         """Ask for a checkpoint or savepoint; the future gives its path."""
         answer: Future[str] = Future()
         if self._done.is_set():
             answer.set_exception(ConfigurationError(f"job '{self.plan.job_name}' has ended: {self.status.name}"))
         else:
-            self._inbox.put(Request(kind, answer, directory, drain))
+            self._inbox.put(Request(kind, answer, directory, drain, format))
             if self._done.is_set():  # the job ended meanwhile, and nobody looks into its inbox any more
                 self._refuse_requests()
         return answer
@@ -177,8 +192,12 @@ class JobMaster:
             self.error = None if self._cancelled.is_set() else error
         finally:
             self.runtime_ms = int((time.monotonic() - started) * 1000)
+            if not self._began:
+                self.home.leave()
             self._done.set()
             self._refuse_requests()
+            if hasattr(self, "_checkpoints"):
+                self._checkpoints.answer_the_end(self.status)
 
     def _execute(self) -> str:
         for warning in [*self._cluster.warnings(), *self._settings.checkpoints.warnings]:
@@ -192,13 +211,17 @@ class JobMaster:
         shipment = self._cluster.broadcast(shipping.make_shipment(self.plan))
         submitter = StepSubmitter(self._cluster, self.plan, shipment, self._group)
         status = JobStatus.FAILED
-        fenced = False
+        fenced = untouched = False
         try:
             ended_by = self._run_attempts(sources, submitter)
             status = _ENDS[ended_by]
             return ended_by
         except Fenced:
             fenced = True
+            raise
+        except StateMismatchError:
+            # The program is wrong, not the checkpoints that it was to go on from.
+            untouched = bool(self.home.completed)
             raise
         finally:
             if self._cancelled.is_set():
@@ -207,8 +230,10 @@ class JobMaster:
                 source.stop()
             submitter.close()
             self._cluster.say_farewell(tuple(stepping.live_runs))
-            if fenced:
+            if fenced or untouched or not self._began:
                 self._checkpoints.abandon()
+                if untouched:
+                    self.home.leave()
             else:
                 self._clean_up(status)
 
@@ -218,6 +243,7 @@ class JobMaster:
         self._sinks.close(discard=not resumable)
         if resumable:
             self.home.drop_orphans(set())
+        self.home.drop_claimed(self._checkpoints.needed())
         self.home.close(resumable)
 
     def _check_lease(self) -> None:
@@ -247,17 +273,20 @@ class JobMaster:
         coordinator = CheckpointCoordinator(
             self._settings.checkpoints, next_id=home.next_id, completed=home.recovery_points()
         )
+        registry = SharedFiles([home.owned_folder()] if home.owned_folder() else [])
+        registry.claim(home.claimed_files)
         made = Checkpoints(
             coordinator,
             home.storage,
             home.lease,
-            SharedFiles([home.owned_folder()] if home.owned_folder() else []),
+            registry,
             self._sinks,
+            CanonicalSavepoints(self._cluster, self._group),
             self._settings.clock,
             self._inbox.put,
         )
         for stored in home.completed:
-            made.adopt(stored)
+            made.adopt(stored, claimed=stored.pointer == home.claimed)
         return made
 
     # -- attempts
@@ -275,6 +304,7 @@ class JobMaster:
             self._checkpoints.restored(self.home.start.checkpoint_id, truth.step)
         else:
             self._checkpoints.started(0)
+        self._began = True
         while True:
             try:
                 if truth is None:  # going back is part of the attempt: it may fail, and be tried again, like the rest
@@ -314,6 +344,9 @@ class JobMaster:
         run = f"{self.job_id}-{number}"
         stepping.live_runs[run] = None
         merger = Merger(self._cluster, submitter, lambda: stepper.header(run, truth.step, stepper.sealed_at, False))
+        self._checkpoints.savepoints.worker = lambda: submitter.exporter(
+            stepper.header(run, truth.step, stepper.sealed_at, False)
+        )
         outside = Outside(
             self.plan,
             self._settings,
@@ -325,7 +358,7 @@ class JobMaster:
             self._poison,
             self._inbox,
             self._cancelled.is_set,
-            self.home.storage.delete,
+            self.home.delete,
         )
         readers = [
             Reader(self.plan.nodes[node], source, source.finished(truth.positions[node]))
@@ -363,6 +396,8 @@ class JobMaster:
     def _decide(self, number: int, error: Exception) -> None:
         """Ask the restart strategy; raises the error again if the job is not to be restarted."""
         self._checkpoints.job_failed()
+        if isinstance(error, StateMismatchError):
+            raise error  # it would come the same way every time
         self._poison.failed(error)
         now = self._settings.clock()
         decision = self._settings.restart.failed(now)
@@ -409,7 +444,7 @@ class JobMaster:
 
     def _readable(self, id: int, pointer: str) -> Snapshot | None:
         try:
-            snapshot = self.home.storage.read(pointer)
+            snapshot = self.home.read(pointer)
             problems = self.home.storage.verify(snapshot)
         except SnapshotError as error:
             problems, snapshot = [error], None  # type: ignore[list-item]
@@ -420,6 +455,8 @@ class JobMaster:
 
     def _restore(self, truth: Truth, snapshot: Snapshot, stepper: Stepper) -> None:
         settings = self._settings.checkpoints
+        header = stepper.header(f"{self.job_id}-migration", snapshot.step, self._settings.clock(), False)
+        snapshot = migrated(snapshot, self._acceptance.migrations(snapshot), partial(stepper.migrate, header))
         truth.restore(
             snapshot,
             stepper.files,

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from beadline.master.short_tasks import ShortTasks
 from beadline.master.spark import Cluster, StepSubmitter
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader
 
@@ -13,14 +14,15 @@ _LOG = logging.getLogger("beadline")
 
 
 class Merger:
-    """One merge job at a time. It reads and writes immutable files; its results count only when the book takes them
-    in."""
+    """One round of merging at a time. It reads and writes immutable files; its results count only when the book takes
+    them in."""
 
     def __init__(self, cluster: Cluster, submitter: StepSubmitter, header: Callable[[], StepHeader]) -> None:
         self._cluster = cluster
         self._submitter = submitter
         self._header = header
         self._thread: threading.Thread | None = None
+        self._tasks: ShortTasks[MergeRequest, MergeResult] | None = None
         self._results: list[MergeResult] = []
         self._closed = False
         self._group = submitter.group + "-merge"
@@ -30,7 +32,7 @@ class Merger:
         return self._thread is None or not self._thread.is_alive()
 
     def results(self) -> list[MergeResult]:
-        """What the last job merged, once."""
+        """What the last round merged, once."""
         results, self._results = self._results, []
         return results
 
@@ -40,9 +42,11 @@ class Merger:
             self._thread.start()
 
     def _merge(self, requests: list[MergeRequest]) -> None:
+        slots = max(1, self._cluster.slots - 1)
+        worker = lambda: self._submitter.merger(self._header())  # noqa: E731
+        self._tasks = ShortTasks(self._cluster, self._group, "merge runs of state", slots, worker)
         try:
-            self._cluster.in_group(self._group, "merge runs of state")
-            self._results = self._submitter.merge(self._header(), requests)
+            self._results = self._tasks.run(requests)
         except Exception as error:
             if self._closed:
                 return
@@ -52,6 +56,7 @@ class Merger:
     def close(self) -> None:
         self._closed = True
         if not self.idle:
-            self._cluster.cancel(self._group)
             assert self._thread is not None
+            if self._tasks is not None:
+                self._tasks.stop()
             self._thread.join(30)

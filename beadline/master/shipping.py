@@ -34,7 +34,7 @@ from beadline.state.codec import registered_state_classes
 def make_shipment(plan: Plan) -> bytes:
     """The pickle that is broadcast once a run; errors name the operator that can't be pickled."""
     modules = job_modules(plan)
-    shipment = Shipment(plan, _main_classes(), modules, registered_state_classes(), pyflink_alias.is_installed())
+    shipment = Shipment(plan, main_classes(), modules, registered_state_classes(), pyflink_alias.is_installed())
     try:
         return bytes(cloudpickle.dumps(shipment, 5))
     except Exception as error:
@@ -56,7 +56,7 @@ def _check_node(node: PlanNode) -> None:
             ) from error
 
 
-def _main_classes() -> dict[str, type]:
+def main_classes() -> dict[str, type]:
     """Classes that the script defines; one that can't be pickled is left out, nobody can have instances of it in
     flight."""
     found = {}

@@ -23,7 +23,9 @@ from pyspark.sql import functions as f
 from beadline.errors import EnvironmentSetupError
 from beadline.graph.plan import Plan
 from beadline.runtime.entry import LevelCall, farewell, merge_in_worker
+from beadline.runtime.exporting import Export, Exported, export_in_worker
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskAck
+from beadline.runtime.migrate import Migrated, MigrationRequest, migrate_in_worker
 from beadline.runtime.rows import ACK, DRIVER, SPARK_SCHEMA
 
 _COLUMNS = ("dest", "target", "channel", "seq", "kind", "payload")
@@ -43,7 +45,10 @@ _OWN_SESSION = {
     "spark.sql.ui.retainedExecutions": "5",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.shuffle.reduceLocality.enabled": "false",
-    "spark.shuffle.compress": "true",
+    # The JVM shares its cores with the Python workers, who do the work: it moves bytes and plans steps. Its optimising
+    # compiler, a collector that runs beside, and compressing what only crosses a local disk cost more than they give.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
+    "spark.shuffle.compress": "false",
     "spark.log.level": "ERROR",
 }
 
@@ -283,10 +288,18 @@ class StepSubmitter:
             df = df.mapInArrow(_function(LevelCall(header, level, width, self._shipment)), SPARK_SCHEMA)
         return df
 
-    def merge(self, header: StepHeader, requests: list[MergeRequest]) -> list[MergeResult]:
-        """Merge runs of state, on at most all but one of the slots."""
-        function = partial(merge_in_worker, header, self._shipment)
-        return self._cluster.run_each(function, requests, max(1, self._cluster.slots - 1))
+    def merger(self, header: StepHeader) -> Callable[[MergeRequest], MergeResult]:
+        """What merges runs of state in a worker."""
+        return partial(merge_in_worker, header, self._shipment)
+
+    def migrate(self, header: StepHeader, requests: list[MigrationRequest]) -> list[Migrated]:
+        """Rewrite state of changed types, before the first step."""
+        self._cluster.in_group(self.group, f"{self._plan.job_name}: migrate state")
+        return self._cluster.run_each(partial(migrate_in_worker, header, self._shipment), requests)
+
+    def exporter(self, header: StepHeader) -> Callable[[tuple[Export, ...]], list[Exported]]:
+        """What writes a share of a savepoint in a worker."""
+        return partial(export_in_worker, header, self._shipment)
 
     def close(self) -> None:
         for anchor in self._anchors.values():

@@ -29,6 +29,8 @@ from beadline.common.job_status import JobStatus
 
 COUNTED = {"CHECKPOINT_DECLINED", "CHECKPOINT_ASYNC_EXCEPTION", "IO_EXCEPTION", "FINALIZE_CHECKPOINT_FAILURE"}
 COUNTED |= {"CHECKPOINT_EXPIRED"}
+COMMIT = {"CHECKPOINT", "STOP_WITH_SAVEPOINT"}
+ENDS_JOB = {CheckpointKind.STOP_WITH_SAVEPOINT, CheckpointKind.CANCEL_WITH_SAVEPOINT}
 COUNTED_FOR_SAVEPOINTS = {"CHECKPOINT_DECLINED", "CHECKPOINT_ASYNC_EXCEPTION"}
 
 
@@ -219,7 +221,7 @@ class World:
                 discards = self._complete(action)
             elif isinstance(action, NotifyComplete):
                 assert self.known[action.id].end == "completed"
-                assert self.known[action.id].kind is not CheckpointKind.SAVEPOINT, "a savepoint commits nothing"
+                assert self.known[action.id].kind.name in COMMIT, "a savepoint commits nothing"
                 assert not self.notified or action.id > self.notified[-1], "in order, and once"
                 self.notified.append(action.id)
             elif isinstance(action, NotifyAborted):
@@ -237,7 +239,7 @@ class World:
         if written is not None:
             history = self.known[written]
             assert history.end == "completed", "what is written in time completes"
-            assert (written in self.notified) == (history.kind is not CheckpointKind.SAVEPOINT)
+            assert (written in self.notified) == (history.kind.name in COMMIT)
         assert failed is None or self.known[failed[0]].end is not None
         self._judge_what_is_left()
 
@@ -262,7 +264,7 @@ class World:
             assert self.requests[action.request] == "waiting"
             self.requests[action.request] = "triggered"
         if action.kind is CheckpointKind.CHECKPOINT:
-            assert len(open_ones) < self.settings.max_concurrent
+            assert sum(not history.savepoint for history in open_ones.values()) < self.settings.max_concurrent
             assert not self._stopping()
             if action.request is None and self.final_owed:
                 self.final_owed = False
@@ -301,9 +303,9 @@ class World:
         history.end = "completed"
         self.last_end, self.in_row = self.now, 0
         self.last_success = max(self.last_success, action.id)
-        if history.kind is CheckpointKind.STOP_WITH_SAVEPOINT:
+        if history.kind in ENDS_JOB:
             self.stop_saved, self.grid = True, None
-        if history.kind is not CheckpointKind.SAVEPOINT and action.step == self.final:
+        if history.kind.name in COMMIT and action.step == self.final:
             self.grid, self.final_owed = None, False
         if history.savepoint:
             return []
@@ -327,9 +329,10 @@ class World:
             assert written is not None
             assert action.id < written
             assert not history.savepoint
-            assert self.known[written].kind is not CheckpointKind.SAVEPOINT
+            assert self.known[written].kind.name in COMMIT
         elif action.reason is FailureReason.CHECKPOINT_EXPIRED:
             assert self.now - history.at >= self.settings.timeout_ms
+            assert not history.savepoint, "savepoints take as long as they take"
         else:
             assert action.reason is sweeps
         history.end = action.reason.name
@@ -354,7 +357,7 @@ class World:
         assert self.coordinator.may_end == (not open_ones and (ended or self.stop_saved))
         assert self.settings.tolerable_failures is None or self.in_row <= self.settings.tolerable_failures
         for history in open_ones.values():
-            assert self.now - history.at < self.settings.timeout_ms
+            assert history.savepoint or self.now - history.at < self.settings.timeout_ms
             if history.take is None:
                 assert self.running == history.ran is not None
                 in_time = self.now - history.at < self.settings.aligned_timeout_ms
@@ -362,7 +365,8 @@ class World:
         assert not (self.stop_saved or self._closed()) or "waiting" not in self.requests.values(), "it waits in vain"
         newest = max((id for id, h in self.known.items() if h.end == "completed" and h.kind.commits), default=0)
         assert all(id > newest or h.savepoint for id, h in open_ones.items()), "older ones are subsumed"
-        if len(open_ones) < self.settings.max_concurrent and not self._stopping() and not self._closed():
+        places = self.settings.max_concurrent - sum(not history.savepoint for history in open_ones.values())
+        if places > 0 and not self._stopping() and not self._closed():
             assert "waiting" not in self.requests.values(), "there is a place"
             assert not self.final_owed, "the final step has no checkpoint"
             pause_over = self.last_end is None or self.now - self.last_end >= self.settings.min_pause_ms
@@ -375,8 +379,7 @@ class World:
         return not self.settings.after_tasks_finish and (self.source_finished or self.final is not None)
 
     def _stopping(self) -> bool:
-        stop = CheckpointKind.STOP_WITH_SAVEPOINT
-        return self.stop_saved or any(history.kind is stop for history in self._open().values())
+        return self.stop_saved or any(history.kind in ENDS_JOB for history in self._open().values())
 
     def _of_final_step(self) -> list[History]:
         return [

@@ -231,6 +231,28 @@ def test_stop_with_savepoint_lets_no_step_and_no_checkpoint_follow_it():
     assert coordinator.next_wakeup(2100) is None
 
 
+def test_checkpoints_go_on_beside_a_savepoint_that_never_expires():
+    coordinator = started(timeout_ms=300)
+    coordinator.trigger(10, SAVEPOINT)
+    assert coordinator.tick(1000) == begun(2, 0)
+    assert coordinator.written(2, 1100) == done(2, 0)
+    assert coordinator.next_wakeup(1100) == 2000
+    assert coordinator.tick(1999) == []
+    assert coordinator.pending == (1,)
+    assert coordinator.written(1, 10**9)[0] == Complete(1, 0, SAVEPOINT)
+
+
+def test_cancel_with_savepoint_lets_nothing_follow_it_and_commits_nothing():
+    coordinator = started()
+    coordinator.trigger(20, CheckpointKind.CANCEL_WITH_SAVEPOINT)
+    assert coordinator.holds
+    assert coordinator.tick(2000) == []
+    assert coordinator.written(1, 2100) == [Complete(1, 0, CheckpointKind.CANCEL_WITH_SAVEPOINT)]
+    assert coordinator.holds
+    assert coordinator.may_end
+    assert coordinator.completed == ()
+
+
 def test_who_still_waits_when_the_job_has_stopped_with_a_savepoint_is_told():
     coordinator = started(BY_HAND)
     coordinator.trigger(10)

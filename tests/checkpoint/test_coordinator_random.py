@@ -148,7 +148,7 @@ def make_a_move(world: World, dice: random.Random) -> None:
     elif move == "fail":
         world.fail(dice.randrange(4), dice.choice(list(FailureReason)))
     elif move == "ask":
-        world.ask(dice.choices(list(CheckpointKind), [4, 3, 1])[0])
+        world.ask(dice.choices(list(CheckpointKind), [8, 6, 1, 1])[0])
     elif move == "restore":
         world.restore(dice.choice([0, 0, 0, 1, 2, 9]))
     else:

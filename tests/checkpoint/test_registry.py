@@ -46,11 +46,12 @@ def test_files_of_savepoints_and_other_jobs_are_never_given_out() -> None:
     assert registry.release(1) == {"/job/shared/own"}
 
 
-def test_a_claimed_folder_is_owned() -> None:
+def test_claimed_files_are_owned_and_nothing_beside_them() -> None:
     registry = SharedFiles(["/job/shared"])
-    registry.claim("/savepoint")
-    registry.register(1, FOREIGN)
+    registry.claim(["/savepoint/a.run", "/savepoint/../b.run"])
+    registry.register(1, [*FOREIGN, "/savepoint/c.run", "/savepoint/../b.run"])
     assert registry.release(1) == {"/savepoint/a.run"}
+    assert registry.claimed == {"/savepoint/a.run"}
 
 
 def test_object_stores() -> None:

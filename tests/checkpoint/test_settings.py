@@ -122,6 +122,15 @@ def test_values_that_can_not_work(option: str, value: str, message: str):
         read({CP + option: value})
 
 
+def test_legacy_claim_mode_is_refused_by_name():
+    key = "execution.state-recovery.claim-mode"
+    with pytest.raises(ConfigurationError, match=r"LEGACY leaves open who may delete .*: use NO_CLAIM .* or CLAIM"):
+        read({key: "legacy"})
+    with pytest.raises(ConfigurationError, match="'MINE' is none of NO_CLAIM, CLAIM"):
+        read({key: "MINE"})
+    assert read({key: "no-claim"}).claim_mode is ClaimMode.NO_CLAIM
+
+
 def test_unaligned_checkpoints_run_one_at_a_time():
     with pytest.raises(ConfigurationError, match=r"one at a time: set .* to 1, not 2"):
         read({CP + "unaligned.enabled": "true", CP + "max-concurrent-checkpoints": "2"})

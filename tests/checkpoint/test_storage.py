@@ -248,6 +248,13 @@ def test_paths_that_are_no_checkpoint(storage: FileSystemCheckpointStorage, tmp_
         storage.read(str(tmp_path / "empty"))
     with pytest.raises(SnapshotError, match=rf"not a checkpoint or savepoint: .* Did you mean .*{JOB}/chk-1\?"):
         storage.read(f"{storage.directory}/{JOB}")
+    saved = storage.write_savepoint(make_snapshot(1, storage.prepare(JOB)), str(tmp_path / "saves")).pointer
+    with pytest.raises(SnapshotError, match=rf"saves is a directory and not .* Did you mean {saved}\?"):
+        storage.read(str(tmp_path / "saves"))
+    unfinished = tmp_path / ".savepoint-a1b2c3-0123456789ab.01234567"
+    unfinished.mkdir()
+    with pytest.raises(SnapshotError, match="it has no _metadata, because it was never completed"):
+        storage.read(str(unfinished))
     (tmp_path / "file").write_text("hello")
     with pytest.raises(SnapshotError, match="file is not the metadata of a Beadline checkpoint"):
         storage.read(str(tmp_path / "file"))

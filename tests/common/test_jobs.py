@@ -16,6 +16,7 @@ from beadline.common import (
     JobID,
     JobStatus,
 )
+from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -44,12 +45,18 @@ class RecordedControl:
         self.asked.append(("cancel",))
         return done(None)
 
-    def stop_with_savepoint(self, advance_to_end_of_event_time: bool, savepoint_directory: str | None) -> Future[str]:
-        self.asked.append(("stop", advance_to_end_of_event_time, savepoint_directory))
+    def stop_with_savepoint(
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None, format_type: SavepointFormatType
+    ) -> Future[str]:
+        self.asked.append(("stop", advance_to_end_of_event_time, savepoint_directory, format_type.name))
         return done("file:///sp-1")
 
-    def trigger_savepoint(self, savepoint_directory: str | None) -> Future[str]:
-        self.asked.append(("savepoint", savepoint_directory))
+    def cancel_with_savepoint(self, savepoint_directory: str | None, format_type: SavepointFormatType) -> Future[str]:
+        self.asked.append(("cancel with", savepoint_directory, format_type.name))
+        return done("file:///sp-3")
+
+    def trigger_savepoint(self, savepoint_directory: str | None, format_type: SavepointFormatType) -> Future[str]:
+        self.asked.append(("savepoint", savepoint_directory, format_type.name))
         return done("file:///sp-2")
 
     def get_accumulators(self) -> Future[dict[str, Any]]:
@@ -68,13 +75,19 @@ def test_the_client_passes_every_request_on() -> None:
     assert client.stop_with_savepoint(True).result() == "file:///sp-1"
     assert client.stop_with_savepoint(False, "file:///d").result() == "file:///sp-1"
     assert client.trigger_savepoint().result() == "file:///sp-2"
+    assert client.trigger_savepoint("file:///d", "native").result() == "file:///sp-2"
+    assert client.cancel_with_savepoint(format_type=SavepointFormatType.NATIVE).result() == "file:///sp-3"
+    with pytest.raises(ConfigurationError, match="the savepoint format 'orc' is none of CANONICAL, NATIVE"):
+        client.trigger_savepoint(format_type="orc")
     assert client.get_accumulators().result() == {"n": 3}
     assert client.get_job_execution_result().result().get_net_runtime() == 12
     assert control.asked == [
         ("cancel",),
-        ("stop", True, None),
-        ("stop", False, "file:///d"),
-        ("savepoint", None),
+        ("stop", True, None, "CANONICAL"),
+        ("stop", False, "file:///d", "CANONICAL"),
+        ("savepoint", None, "CANONICAL"),
+        ("savepoint", "file:///d", "NATIVE"),
+        ("cancel with", None, "NATIVE"),
     ]
     assert repr(client) == f"JobClient({control.job_id})"
 

@@ -20,8 +20,10 @@ from beadline.graph.specs import SinkSpec
 from beadline.master.checkpoints import Checkpoints
 from beadline.master.events import Event, NotWritten, Published, Written
 from beadline.master.home import Home
+from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.sinks import Sinks
 from beadline.master.truth import Truth
+from beadline.runtime.exporting import export
 from beadline.runtime.messages import SubtaskAck
 from beadline.state.files import RunFiles
 from beadline.state.run import TableChanges, decode_run, encode_run, merge_contents
@@ -53,6 +55,7 @@ class TwiceCluster:
     def __init__(self) -> None:
         self.fail: Exception | None = None
         self.calls = 0
+        self.slots = 2
         self.groups: list[str] = []
 
     def in_group(self, group: str, description: str) -> None:
@@ -67,11 +70,12 @@ class TwiceCluster:
     def run_each(self, function: Callable[[Any], Any], items: list[Any], width: int | None = None) -> list[Any]:
         if self.fail is not None:
             raise self.fail
+        results = []
         for item in items:
             self.calls += 1
             function(item)
-            function(item)
-        return []
+            results.append(function(item))
+        return results
 
 
 def encode(record: Any) -> bytes:
@@ -153,19 +157,24 @@ class Driver:
         coordinator = CheckpointCoordinator(
             self.settings, next_id=self.home.next_id, completed=self.home.recovery_points()
         )
+        registry = SharedFiles([self.home.owned_folder()])
+        registry.claim(self.home.claimed_files)
+        self.savepoints = CanonicalSavepoints(cluster, "group")
+        self.savepoints.worker = lambda: lambda task: [export(each, self.now) for each in task]
         self.checkpoints = Checkpoints(
             coordinator,
             self.home.storage,
             self.home.lease,
-            SharedFiles([self.home.owned_folder()]),
+            registry,
             self.sinks,
+            self.savepoints,
             lambda: self.now,
             self.inbox.put,
         )
         self.threads = self.make_threads()
         self.checkpoints._writers, self.checkpoints._publisher = self.threads
         for stored in self.home.completed:
-            self.checkpoints.adopt(stored)
+            self.checkpoints.adopt(stored, claimed=stored.pointer == self.home.claimed)
         self.checkpoints.take = self.take
         self.checkpoints.drop_garbage = self.drop_garbage
         self.files = RunFiles(self.home.state_folder(1, True))
@@ -205,7 +214,7 @@ class Driver:
         self.checkpoints.quiet()
         pointers = self.checkpoints.pointers
         if pointers:
-            self.restore(self.home.storage.read(pointers[max(pointers)]))
+            self.restore(self.home.read(pointers[max(pointers)]))
             self.checkpoints.restored(max(pointers), self.truth.step)
         elif self.home.start is not None:
             self.restore(self.home.start)
@@ -268,7 +277,7 @@ class Driver:
 
     def drop_garbage(self, freed: frozenset[str] = frozenset()) -> None:
         self.truth.book.own(freed)
-        self.home.storage.delete(self.truth.book.garbage(self.checkpoints.needed()))
+        self.home.delete(self.truth.book.garbage(self.checkpoints.needed()))
 
     def trigger(self) -> None:
         """The clock asks for a checkpoint; it is taken at once, because no step runs."""
@@ -285,6 +294,8 @@ class Driver:
         match event:
             case Written():
                 self.checkpoints.written(event)
+                if not event.savepoint:
+                    self.truth.book.move_in(event.stored.snapshot.runs)
             case NotWritten():
                 self.checkpoints.not_written(event)
             case Published():
@@ -296,6 +307,7 @@ class Driver:
         while writing:
             for threads in self.threads:
                 wait(threads.begun, timeout=20)
+            wait(list(self.checkpoints._threads.values()), timeout=20)
             writing = False
             while not self.inbox.empty():
                 writing = True
@@ -311,4 +323,5 @@ class Driver:
     def die(self) -> None:
         """What was handed to threads still happens, or has not begun; nobody hears of it."""
         self.checkpoints._writers.shutdown(wait=True, cancel_futures=True)
+        self.checkpoints._savers.shutdown(wait=True, cancel_futures=True)
         self.checkpoints._publisher.shutdown(wait=True, cancel_futures=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from beadline.checkpoint.lease import Fenced, Lease
 from beadline.checkpoint.settings import Retention
 from beadline.checkpoint.storage import read_snapshot
 from beadline.common.job_status import JobStatus
+from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.connectors import row_files
 from beadline.connectors.row_files import RollingPolicy
 from beadline.errors import BeadlineError, JobExecutionError
@@ -26,9 +28,15 @@ def rows(count: int) -> list[str]:
     return sorted(str(number) for number in range(count))
 
 
-def request(driver: Driver, kind: CheckpointKind, directory: Path | None = None) -> Future[str]:
+CANONICAL, NATIVE = SavepointFormatType
+FORMATS = pytest.mark.parametrize("format", SavepointFormatType)
+
+
+def request(
+    driver: Driver, kind: CheckpointKind, directory: Path | None = None, format: SavepointFormatType = CANONICAL
+) -> Future[str]:
     answer: Future[str] = Future()
-    driver.checkpoints.request(Request(kind, answer, None if directory is None else str(directory)))
+    driver.checkpoints.request(Request(kind, answer, None if directory is None else str(directory), format=format))
     return answer
 
 
@@ -245,12 +253,15 @@ def test_who_asks_in_vain_is_told_why(tmp_path: Path, monkeypatch: pytest.Monkey
         refused.result(0)
 
 
+@FORMATS
 @pytest.mark.parametrize("inline", [0, 1 << 16], ids=["in files", "inline"])
-def test_a_savepoint_holds_copies_of_all_it_needs(inline: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_savepoint_holds_copies_of_all_it_needs(
+    inline: int, format: SavepointFormatType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(row_files, "_INLINE", inline)
     driver = Driver(tmp_path / "job", policy=RollingPolicy(), inline_threshold=0)
     driver.step()
-    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints", format)
     driver.pump()
     path = Path(answer.result(0))
     assert path.parent == tmp_path / "savepoints"
@@ -284,16 +295,18 @@ def test_without_checkpoints_a_savepoint_leaves_nothing_behind(tmp_path: Path, m
     assert staged_files(tmp_path / "job" / "out") == [], "no snapshot holds on to them"
 
 
-def test_the_first_checkpoint_frees_the_savepoint_it_started_from(tmp_path: Path) -> None:
+@FORMATS
+def test_the_first_checkpoint_frees_the_savepoint_it_started_from(format: SavepointFormatType, tmp_path: Path) -> None:
     driver = Driver(tmp_path / "job", inline_threshold=0)
     driver.step()
-    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints", format)
     driver.pump()
     other = Driver(tmp_path / "other", restore_path=answer.result(0), inline_threshold=0)
     other.step()
     pointer = other.checkpoint()
     shutil.rmtree(tmp_path / "savepoints")
     assert whole(other, pointer)
+    assert all(os.path.exists(path) for path in other.truth.book.live_files())
     other.die()
     third = Driver(tmp_path / "other", restore_path="latest")
     assert third.counts() == third.expected_counts()
@@ -306,9 +319,123 @@ def test_a_savepoint_to_stop_with_commits(tmp_path: Path) -> None:
     answer = request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints")
     assert driver.checkpoints.coordinator.holds
     driver.pump()
-    assert driver.checkpoints.stopped_with == answer.result(0)
+    assert driver.checkpoints.stopped_with is CheckpointKind.STOP_WITH_SAVEPOINT
     assert driver.checkpoints.may_end
     assert rows_in(tmp_path / "job" / "out") == rows(3)
+    assert not answer.done(), "the job has not ended yet"
+    driver.checkpoints.answer_the_end(JobStatus.FINISHED)
+    assert whole(driver, answer.result(0))
+
+
+def test_a_savepoint_to_cancel_with_commits_nothing(tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "job")
+    driver.step()
+    answer = request(driver, CheckpointKind.CANCEL_WITH_SAVEPOINT, tmp_path / "savepoints")
+    assert driver.checkpoints.coordinator.holds, "no step runs behind it"
+    driver.pump()
+    assert driver.checkpoints.may_end
+    driver.checkpoints.answer_the_end(JobStatus.CANCELED)
+    assert rows_in(tmp_path / "job" / "out") == []
+    Driver(tmp_path / "other", restore_path=answer.result(0)).checkpoint()
+    assert rows_in(tmp_path / "other" / "out") == rows(3), "who goes on from it commits"
+
+
+def test_a_job_that_fails_after_the_savepoint_to_stop_with_says_where_it_is(tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "job")
+    driver.step()
+    answer = request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints")
+    driver.pump()
+    driver.checkpoints.job_failed()
+    with pytest.raises(BeadlineError, match=r"the savepoint was written to .*/savepoint-.*, but the job failed"):
+        answer.result(0)
+
+
+@FORMATS
+def test_a_savepoint_that_fails_leaves_nothing_and_the_job_goes_on(
+    format: SavepointFormatType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(tmp_path / "job", tolerable_failures=0, inline_threshold=0)
+    driver.step()
+    os.truncate(next(iter(driver.truth.book.live_files())), 20)
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints", format)
+    driver.pump()
+    with pytest.raises(BeadlineError, match=r"the savepoint failed: .*cut short"):
+        answer.result(0)
+    assert os.listdir(tmp_path / "savepoints") == []
+    assert driver.checkpoints.registry.holders() == ()
+
+
+def test_files_that_a_savepoint_reads_are_no_garbage_meanwhile(tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "job", inline_threshold=0)
+    for _ in range(3):
+        driver.step()
+    read = driver.truth.book.live_files()
+    begun, go_on = threading.Event(), threading.Event()
+    export_now = driver.savepoints.worker()
+
+    def slow(task: Any) -> Any:
+        begun.set()
+        assert go_on.wait(20)
+        return export_now(task)
+
+    driver.savepoints.worker = lambda: slow
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
+    assert begun.wait(20)
+    driver.merge_all()
+    driver.trigger()
+    driver.handle(driver.written())  # a checkpoint completes while the savepoint is under way
+    assert driver.savepoints.busy
+    assert sorted(driver.checkpoints.pointers) == [2]
+    assert all(os.path.exists(path) for path in read)
+    go_on.set()
+    driver.pump()
+    assert whole(driver, answer.result(0))
+    driver.drop_garbage()
+    assert not any(os.path.exists(path) for path in read)
+
+
+@FORMATS
+@pytest.mark.parametrize("heard_of", [True, False])
+def test_a_savepoint_that_is_written_too_late_goes_away(
+    heard_of: bool, format: SavepointFormatType, tmp_path: Path
+) -> None:
+    driver = Driver(tmp_path / "job", inline_threshold=0)
+    driver.step()
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints", format)
+    late = driver.written()
+    assert isinstance(late, Written)
+    assert os.listdir(tmp_path / "savepoints") != []
+    if heard_of:
+        driver.checkpoints.job_failed()
+        driver.handle(late)
+    else:
+        driver.checkpoints.close(JobStatus.CANCELED)
+    with pytest.raises(BeadlineError, match="the savepoint failed"):
+        answer.result(0)
+    assert os.listdir(tmp_path / "savepoints") == []
+
+
+def test_a_savepoint_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+    driver = Driver(tmp_path / "job", inline_threshold=0)
+    driver.step()
+    begun, go_on = threading.Event(), threading.Event()
+    export_now = driver.savepoints.worker()
+
+    def slow(task: Any) -> Any:
+        begun.set()
+        assert go_on.wait(20)
+        return export_now(task)
+
+    driver.savepoints.worker = lambda: slow
+    answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
+    assert begun.wait(20)
+    driver.checkpoints.job_failed()
+    with pytest.raises(BeadlineError, match="the savepoint failed: The job failed"):
+        answer.result(0)
+    go_on.set()
+    driver.pump()
+    assert os.listdir(tmp_path / "savepoints") == []
+    assert driver.checkpoints.registry.holders() == ()
 
 
 # -- fencing, failure, the end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,13 @@ from beadline.graph.plan import Plan
 from beadline.master import handles
 from beadline.master.handles import StateBook
 from beadline.runtime.messages import MergeRequest, MergeResult
+from beadline.state import slicing
 from beadline.state.files import RunFiles
+from beadline.state.key_groups import key_group_of
+from beadline.state.merging import merged
+from beadline.state.operator_handles import OperatorStateHandle, StateRef
 from beadline.state.run import TableChanges, count_entries, decode_run, encode_run, merge_contents, without_tombstones
+from beadline.state.slicing import layers_of
 from beadline.state.store import open_store
 from beadline.state.version import Handle, RunRef, next_version
 from tests.graph.programs import Program, by, same
@@ -250,3 +256,85 @@ def test_repr_and_size(fleet: Fleet) -> None:
     fleet.seal(0, {"k": 1}, to_file=True)
     size = fleet.book.handles[2, 0].runs[0].size
     assert repr(fleet.book) == f"<StateBook of 2 subtasks, {size} bytes in 1 files>"
+
+
+def test_operator_state_that_did_not_change_is_not_the_jobs_to_delete(plan: Plan, tmp_path: Path) -> None:
+    """A subtask tells all its states, also those that still lie in the savepoint the job was restored from."""
+    files = RunFiles(str(tmp_path / "own"))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "theirs").mkdir()
+    theirs = RunFiles(str(tmp_path / "theirs")).store(f"{1:032x}.state", b"theirs", "v1", 1)
+    before, after = (files.store(f"{n:032x}.state", b"ours", f"v{n}", 1) for n in (2, 3))
+    book = StateBook("job", plan, files)
+    for run in (before, after):
+        handle = OperatorStateHandle({"changing": StateRef("list", (run,)), "still": StateRef("list", (theirs,))})
+        book.advance_states([((1, 0), handle)])
+    assert book.garbage() == {before.path}
+    book.states.clear()
+    assert book.garbage() == {after.path}
+
+
+def merge_part(fleet: Fleet, request: MergeRequest) -> MergeResult:
+    """As a worker does it."""
+    groups = range(request.max_parallelism) if request.groups is None else range(*request.groups)
+    content: dict[str, TableChanges] = {}
+    for _, part in merged(request.runs, fleet.files.read_range, groups, 8, from_root=request.from_root):
+        for name, table in part.items():
+            known = content.setdefault(name, replace(table, changes={}))
+            known.changes.update(table.changes)
+    data = encode_run(content, 8, by_key=True)
+    run = fleet.files.store(f"{fleet.step}-{request.version}.run", data, request.version, count_entries(content))
+    return MergeResult(request, replace(run, groups=request.groups))
+
+
+def test_large_merges_are_cut_into_slices_that_make_one_layer(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slicing, "PIECE_ENTRIES", 100)
+    monkeypatch.setattr(handles, "_TIER_FLOOR", 1 << 10)
+    mine = [key for key in map(str, range(3000)) if key_group_of(key, 8) < 4]
+    dice = random.Random(3)
+    cut = 0
+    for _ in range(120):
+        changes = {key: dice.choice([None, 1, 2, 3]) for key in dice.sample(mine, 40)}
+        fleet.seal(0, dict(changes), to_file=True)
+        recent = [run.version for run in fleet.book.handles[2, 0].runs[-4:]]
+        results = [merge_part(fleet, request) for request in fleet.book.merges()]
+        parts = [result.request.part for result in results]
+        assert parts == [(number, len(parts)) for number in range(len(parts))]
+        if len(parts) > 1:
+            cut += 1
+            before = fleet.book.handles[2, 0]
+            fleet.book.take_merges(results[:-1])
+            assert fleet.book.handles[2, 0] == before, "a part is missing"
+            (layer,) = layers_of([result.run for result in results])
+            bounds = [run.key_groups for run in layer]
+            assert [group for groups in bounds for group in groups or ()] == [0, 1, 2, 3]
+        fleet.book.take_merges(results)
+        handle = fleet.book.handles[2, 0]
+        assert all(handle.after(version) is not None for version in recent)
+        assert len(layers_of(handle.runs)) < 40
+        fleet.drop_garbage()
+        fleet.check(0)
+    assert cut > 3
+    assert fleet.on_disk() == fleet.named()
+
+
+def test_the_tables_of_a_savepoint_are_not_merged_for_a_small_change(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each table lies in several files side by side, which are one layer."""
+    monkeypatch.setattr(handles, "_TIER_FLOOR", 0)
+    keys = [key for key in map(str, range(4000)) if key_group_of(key, 8) < 4]
+    handle = fleet.book.handles[2, 0]
+    for group in range(4):
+        table = TableChanges("value", False, {key: key * 9 for key in keys if key_group_of(key, 8) == group})
+        data = encode_run({"v": table}, 8, by_key=True)
+        run = fleet.files.store(f"base-{group}", data, f"base {group}", len(table.changes))
+        handle = handle.plus(replace(run, groups=(group, group + 1)))
+    fleet.book.handles[2, 0] = handle
+    fleet.truth["0"] = {key: key * 9 for key in keys}
+    for number in range(30):
+        fleet.seal(0, {keys[number]: number}, to_file=True)
+        fleet.book.take_merges([merge_part(fleet, request) for request in fleet.book.merges()])
+    assert fleet.book.handles[2, 0].runs[:4] == handle.runs
+    assert len(fleet.book.handles[2, 0].runs) < 20
+    fleet.check(0)

@@ -14,7 +14,7 @@ from beadline.checkpoint.actions import CheckpointKind
 from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.memory import MemoryCheckpointStorage
 from beadline.checkpoint.settings import CheckpointSettings, Storage
-from beadline.checkpoint.snapshot import SnapshotError
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.errors import ConfigurationError
 from beadline.master.events import Request
@@ -68,6 +68,40 @@ def test_a_job_that_is_resumed_goes_on_in_its_folder(spelling: str, tmp_path: Pa
     assert made.state_folder(1, False).endswith("/shared/2"), "a fenced driver's workers write elsewhere"
     with pytest.raises(Fenced):
         driver.home.lease.check()  # type: ignore[union-attr]
+
+
+def test_a_snapshot_that_is_not_accepted_fences_nobody(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    pointer = driver.checkpoint()
+    before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
+    seen = []
+
+    def accept(pointer: str, snapshot: Snapshot) -> None:
+        seen.append((pointer, snapshot.checkpoint_id))
+        raise SnapshotError("not this one")
+
+    for path in (pointer, "latest"):
+        with pytest.raises(SnapshotError, match="not this one"):
+            Home(settings(tmp_path / "checkpoints", restore_path=path), "job", accept)
+    assert seen == [(pointer, 1), (pointer, 1)]
+    assert driver.home.lease is not None
+    driver.home.lease.check()
+    assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
+
+
+def test_the_one_before_a_damaged_one_must_be_accepted_too(tmp_path: Path) -> None:
+    _, pointers = job_with_checkpoints(tmp_path, 3)
+    damage(pointers[2], "missing")
+    seen: list[int] = []
+    made = Home(
+        settings(tmp_path / "checkpoints", restore_path="latest"),
+        "job",
+        lambda pointer, snapshot: seen.append(snapshot.checkpoint_id),
+    )
+    assert seen == [3, 2]
+    assert made.start is not None
+    assert made.start.checkpoint_id == 2
 
 
 def test_an_older_checkpoint_may_be_named(tmp_path: Path) -> None:

@@ -29,6 +29,11 @@ def checkpoints() -> Facts:
 
 
 @pytest.fixture(scope="session")
+def savepoints() -> Facts:
+    return _told("scenarios_savepoints.py")
+
+
+@pytest.fixture(scope="session")
 def cluster() -> Facts:
     return _told("scenarios_cluster.py")
 
