@@ -1,0 +1,154 @@
+"""The columns that state is shown in: typed where types are declared, text where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from beadline.common.type_description import readable, type_to_text
+from beadline.common.typeinfo import TypeInformation
+from beadline.errors import ConfigurationError, TypeMismatchError
+from beadline.state.columns_nested import ListColumn, MapColumn, tuples
+from beadline.state.columns_types import column_of, column_of_text
+from beadline.state.columns_values import Built, Column, integers
+from beadline.state.description import StateDescription
+from beadline.state_processor.texts import text_of
+
+WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])
+
+
+class TextColumn(Column):
+    """Values of no declared type, as :func:`~beadline.state_processor.texts.text_of` writes them."""
+
+    arrow = pa.string()
+
+    def __init__(self, none: str | None = None) -> None:
+        """:param none: what stands for None"""
+        self._none = none
+
+    def build(self, values: Sequence[Any]) -> Built:
+        return Built(pa.array([self._none if value is None else text_of(value) for value in values], self.arrow), ())
+
+
+class DecodedColumn(Column):
+    """What the user's function makes of values."""
+
+    def __init__(self, arrow: pa.DataType, decode: Callable[[Any], Any]) -> None:
+        self.arrow = arrow
+        self._decode = decode
+
+    def build(self, values: Sequence[Any]) -> Built:
+        decoded = [self._decode(value) for value in values]
+        try:
+            return Built(pa.array(decoded, self.arrow), ())
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            for value, made in zip(values, decoded, strict=True):
+                try:
+                    pa.array([made], self.arrow)
+                except (pa.ArrowException, OverflowError, TypeError, ValueError):
+                    raise TypeMismatchError(
+                        f"decode gave {made!r} for {value!r}, which does not fit the schema {self.arrow}"
+                    ) from None
+            raise TypeMismatchError(f"what decode gave does not fit the schema {self.arrow}: {error}") from error
+
+
+class Shown:
+    """A column of a DataFrame: values of the state in, an Arrow array out.
+
+    It is made anew wherever it goes: which classes a type may name is for each process to say.
+    """
+
+    def __init__(self, name: str, what: str, type_name: str, make: Callable[[], Column]) -> None:
+        """
+        :param what: names the values in errors: the value of state '…'
+        :param type_name: the declared type as a person writes it
+        """
+        self.name = name
+        self._what = what
+        self._type_name = type_name
+        self._make = make
+        self._column = make()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shown, (self.name, self._what, self._type_name, self._make)
+
+    @property
+    def field(self) -> pa.Field:
+        return pa.field(self.name, self._column.arrow)
+
+    def array(self, values: Sequence[Any]) -> pa.Array:
+        """The array; a value that does not fit its declared type is an error, not a null."""
+        array, bad = self._column.build(values)
+        if bad:
+            raise TypeMismatchError(
+                f"{self._what} {values[min(bad)]!r} does not fit its declared type {self._type_name}; read it as what "
+                "it is with key_type= or value_type= (Types.PICKLED_BYTE_ARRAY() gives pickles), or with decode= and "
+                "schema="
+            )
+        return array
+
+
+def key_column(type_text: str, override: TypeInformation | None, owner: str) -> Shown:
+    """The column of keys; ``override`` is what the caller says they are."""
+    return Shown("key", f"the key of {owner}", _named(type_text, override), partial(_column, type_text, override))
+
+
+def value_column(
+    state: StateDescription,
+    override: TypeInformation | None,
+    owner: str,
+    decode: Callable[[Any], Any] | None = None,
+    schema: Any = None,
+    name: str = "value",
+    times: bool = False,
+) -> Shown:
+    """The column of a state's values: one value, a list or a map of them.
+
+    :param times: elements of lists and values of maps come with the times of their time to live
+    """
+    what = f"the value of {owner}"
+    if (decode is None) != (schema is None):
+        raise ConfigurationError("decode= and schema= go together: what to make of a value, and its Spark type")
+    if decode is not None:
+        if override is not None:
+            raise ConfigurationError("value_type= and decode= exclude each other: decode is given the value as it is")
+        return Shown(name, what, str(schema), partial(DecodedColumn, arrow_type_of(schema), decode))
+    named = _named(state.type, override)
+    if state.kind == "list":
+        named = f"LIST<{named}>"
+    elif state.kind == "map":
+        named = f"MAP<{_named(state.map_key_type, None)}, {named}>"
+    return Shown(name, what, named, partial(_state_column, state, override, times))
+
+
+def _named(type_text: str, override: TypeInformation | None) -> str:
+    return readable(type_text if override is None else type_to_text(override))
+
+
+def _column(type_text: str, override: TypeInformation | None, none: str | None = None) -> Column:
+    if override is not None:
+        return column_of(override)
+    return column_of_text(type_text) if type_text else TextColumn(none)
+
+
+def _state_column(state: StateDescription, override: TypeInformation | None, times: bool) -> Column:
+    element = _column(state.type, override)
+    if times and state.kind != "value":
+        element = tuples([integers(64), element], ["timestamp", "value"])
+    if state.kind == "list":
+        return ListColumn(element)
+    return MapColumn(_column(state.map_key_type, None, "null"), element) if state.kind == "map" else element
+
+
+def arrow_type_of(schema: Any) -> pa.DataType:
+    """The Arrow type of a Spark type, or of its text such as ``'name string, age int'``."""
+    from pyspark.sql.pandas.types import to_arrow_type
+    from pyspark.sql.types import DataType, _parse_datatype_string
+
+    parsed = _parse_datatype_string(schema) if isinstance(schema, str) else schema
+    if not isinstance(parsed, DataType):
+        raise ConfigurationError(f"schema= takes a Spark type or its text, such as 'bigint', got {schema!r}")
+    return to_arrow_type(parsed, timezone="UTC")

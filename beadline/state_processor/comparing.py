@@ -1,0 +1,153 @@
+"""Which entries of a table differ between two snapshots, reading only what can differ.
+
+Two handles that share runs, or a version, hold the same up to there. Only keys that later runs touch can differ, so
+only the key groups of those are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from beadline.checkpoint.snapshot import OperatorSnapshot
+from beadline.state.files import read_range
+from beadline.state.key_groups import hash_encoded
+from beadline.state.run import read_blocks
+from beadline.state.tables import Changes
+from beadline.state.version import Handle, RunRef, checksum_of
+from beadline.state_processor.entries import encoded_key
+from beadline.state_processor.slices import Slice, boundaries, owner_of, relevant, share_of, split
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same key groups in two snapshots.
+
+    :ivar differing: the runs of either that lead away from what they share; None if they share nothing
+    """
+
+    older: Slice
+    newer: Slice
+    differing: tuple[RunRef, ...] | None
+
+
+def pairs_of(older: OperatorSnapshot, newer: OperatorSnapshot, slots: int) -> list[Pair]:
+    """The key groups in which the two may differ, in pieces for tasks. Both have the same max parallelism."""
+    found = []
+    for groups in boundaries([older, newer]):
+        before, after = _within(owner_of(older, groups), groups), _within(owner_of(newer, groups), groups)
+        old_runs, new_runs = before.runs, after.runs
+        differing = _differing(before, after, groups)
+        if differing == ():
+            continue
+        size = sum(run.size for run in (*old_runs, *new_runs))
+        found.append((groups, old_runs, new_runs, differing, size))
+    share = share_of(sum(size for *_, size in found), slots)
+    maximum = newer.max_parallelism
+    return [
+        Pair(
+            Slice(relevant(old_runs, part), part, maximum),
+            Slice(relevant(new_runs, part), part, maximum),
+            None if differing is None else relevant(differing, part),
+        )
+        for groups, old_runs, new_runs, differing, size in found
+        for part in split(groups, -(-size // share))
+    ]
+
+
+def _within(handle: Handle | None, groups: range) -> Handle:
+    """A handle as far as it counts for some key groups."""
+    return Handle("") if handle is None else Handle(handle.root, relevant(handle.runs, groups))
+
+
+def _differing(before: Handle, after: Handle, groups: range) -> tuple[RunRef, ...] | None:
+    """The runs behind what two handles share, as few bytes as possible; None if they share nothing."""
+    if not before.runs or not after.runs:
+        return None if before.runs or after.runs else ()
+    candidates = []
+    for position in range(len(before.runs) - 1, -1, -1):
+        rest = after.after(before.runs[position].version)
+        if rest is not None:
+            candidates.append((*before.runs[position + 1 :], *rest))
+            break
+    shared = 0
+    for one, other in zip(before.runs, after.runs, strict=False):
+        if _identity(one, groups) != _identity(other, groups):
+            break
+        shared += 1
+    if shared:
+        candidates.append((*before.runs[shared:], *after.runs[shared:]))
+    return min(candidates, key=lambda runs: sum(run.size for run in runs), default=None)
+
+
+def _identity(run: RunRef, groups: range) -> tuple[Any, ...]:
+    """Equal for runs that hold the same for these key groups."""
+    counts = run.restricted(groups).groups
+    checksum = checksum_of(run.inline) if run.inline is not None else run.checksum
+    return (counts, run.size, checksum) if checksum is not None else (counts, run.size, run.path, run.offset)
+
+
+def differences(pair: Pair, name: str) -> Iterator[tuple[Any, Any, Any]]:
+    """Slot, change before and change after of the entries of a table that may differ, None where there is none."""
+    if pair.differing is None:
+        ranges: list[range] = [pair.newer.groups]
+        touched = None
+    else:
+        touched, ranges = _touched(pair, name)
+    for groups in ranges:
+        for before, after in _both(pair.older.within(groups), pair.newer.within(groups), name):
+            for slot in {**before, **after}:
+                old, new = before.get(slot), after.get(slot)
+                if (touched is None or slot in touched) and old != new:
+                    yield slot, old, new
+
+
+def _touched(pair: Pair, name: str) -> tuple[set[Any], list[range]]:
+    """What the differing runs touch: slots, and the ranges of key groups these are in."""
+    slots: set[Any] = set()
+    groups: set[int] = set()
+    for run in pair.differing or ():
+        counting = run.restricted(pair.newer.groups).key_groups
+        for table, part in read_blocks(partial(read_range, run), run.size, counting, repr(run)):
+            if table == name:
+                slots.update(part.changes)
+                for slot in part.changes:
+                    groups.add(hash_encoded(encoded_key(slot, part.namespaced)) % pair.newer.max_parallelism)
+    ranges: list[range] = []
+    for group in sorted(groups):
+        if ranges and ranges[-1].stop == group:
+            ranges[-1] = range(ranges[-1].start, group + 1)
+        else:
+            ranges.append(range(group, group + 1))
+    return slots, ranges
+
+
+def _both(older: Slice, newer: Slice, name: str) -> Iterator[tuple[Changes, Changes]]:
+    """The contents of both, some key groups at a time: as many as fit for the larger one."""
+    larger, smaller = (older, newer) if _size(older) >= _size(newer) else (newer, older)
+    position = larger.groups.start
+    for groups, parts in groupby(larger.tables(name), key=itemgetter(0)):
+        changes: Changes = {}
+        for _, table in parts:  # several only if one key group is very large
+            changes.update(table.changes)
+        others = _all(smaller.within(range(position, groups.stop)), name)
+        position = groups.stop
+        yield (changes, others) if larger is older else (others, changes)
+    if position < larger.groups.stop:
+        rest = _all(smaller.within(range(position, larger.groups.stop)), name)
+        yield ({}, rest) if larger is older else (rest, {})
+
+
+def _size(piece: Slice) -> int:
+    return sum(run.size for run in piece.runs)
+
+
+def _all(piece: Slice, name: str) -> Changes:
+    changes: Changes = {}
+    for _, table in piece.tables(name):
+        changes.update(table.changes)
+    return changes

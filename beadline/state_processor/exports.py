@@ -1,0 +1,160 @@
+"""What tasks do to write state: sorted entries become the Parquet files of a canonical savepoint.
+
+The driver takes in what tasks report, files and problems alike; a task that runs twice does no harm.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from beadline.errors import BeadlineError
+from beadline.runtime.exporting import Export, Exported, KeyedExport, export
+from beadline.state.backend import PROCESSING_TIMERS
+from beadline.state.codec import loads
+from beadline.state.description import StateDescription
+from beadline.state.key_groups import BoxedKey
+from beadline.state.run import RunContent, TableChanges, count_entries, encode_run
+from beadline.state.tables import TABLE_KINDS
+from beadline.state.version import RunRef
+from beadline.state_processor.rows import Problem, Target
+
+REPORTS = pa.schema([("report", pa.binary()), ("problem", pa.string())])
+# So many entries make a file, if a key group ends there.
+_FILE_ENTRIES = 200_000
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a task wrote.
+
+    :ivar task: of exports that were planned beforehand, which task it was
+    :ivar timers: by subtask, the earliest processing-time timer
+    """
+
+    exports: tuple[Export, ...]
+    results: tuple[Exported, ...]
+    timers: dict[int, int]
+    task: int = 0
+
+
+def _reported(report: Report | None, problem: str | None) -> pa.RecordBatch:
+    packed = None if report is None else pickle.dumps(report, 5)
+    arrays = [pa.array([packed], pa.binary()), pa.array([problem], pa.string())]
+    return pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
+
+
+@dataclass(frozen=True)
+class PlannedExports:
+    """Exports state that is taken over as it is."""
+
+    now: int
+
+    def __call__(self, piece: tuple[int, tuple[Export, ...]]) -> Iterator[pa.RecordBatch]:
+        task, exports = piece
+        try:
+            results = tuple(export(each, self.now) for each in exports)
+        except BeadlineError as error:
+            yield _reported(None, str(error))
+        else:
+            yield _reported(Report((), results, {}, task), None)
+
+
+@dataclass(frozen=True)
+class EntryExports:
+    """Exports entries that come by subtask and key group.
+
+    :ivar operator: which of the snapshot's operators
+    :ivar folder: of the operator
+    :ivar reserved: names of folders that operator state has taken
+    """
+
+    operator: int
+    uid: str
+    folder: str
+    target: Target
+    key_type: str
+    descriptions: tuple[StateDescription, ...]
+    reserved: frozenset[str]
+    now: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writing = _Writing(self)
+        try:
+            for batch in batches:
+                for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    writing.take(*cells)
+            writing.flush()
+        except (Problem, BeadlineError) as problem:
+            yield _reported(None, str(problem))
+        else:
+            yield _reported(Report(tuple(writing.exports), tuple(writing.results), writing.timers), None)
+
+
+class _Writing:
+    """One task's entries on their way to files."""
+
+    def __init__(self, about: EntryExports) -> None:
+        self._about = about
+        self._ttl = {state.name: state.ttl_ms for state in about.descriptions}
+        self._content: RunContent = {}
+        self._part = self._group = self._first = -1
+        self._entries = 0
+        self.exports: list[Export] = []
+        self.results: list[Exported] = []
+        self.timers: dict[int, int] = {}
+
+    def take(self, part: int, table: str, key_group: int, encoded: bytes, payload: bytes, problem: str | None) -> None:
+        if problem is not None:
+            raise Problem(problem)
+        if part != self._part or (key_group != self._group and self._entries >= _FILE_ENTRIES):
+            self.flush()
+            self._part, self._first = part, key_group
+        self._group = key_group
+        kind, namespaced, slot, change = loads(payload)
+        held = self._content.get(table)
+        if held is None:
+            held = self._content[table] = TableChanges(kind, namespaced, {}, self._ttl.get(table))
+        if slot in held.changes:
+            if kind != "timer":
+                raise Problem(self._twice(table, slot, namespaced))
+            change = TABLE_KINDS[kind].merge(held.changes[slot], change)
+        held.changes[slot] = change
+        self._entries += 1
+        if table == PROCESSING_TIMERS:
+            self.timers[part] = min(self.timers.get(part, change[0][0]), *change[0])
+
+    def _twice(self, table: str, slot: Any, namespaced: bool) -> str:
+        key = slot[0] if namespaced else slot
+        key = key.key if key.__class__ is BoxedKey else key
+        where = f" and window {slot[1]}" if namespaced else ""
+        return (
+            f"state '{table}' of operator '{self._about.uid}': key {key!r}{where} comes twice; a state has one row for "
+            "each key"
+        )
+
+    def flush(self) -> None:
+        if not self._content:
+            return
+        about = self._about
+        data = encode_run(self._content, about.target.max_parallelism)
+        run = RunRef("entries", count_entries(self._content), len(data), inline=data)
+        request = KeyedExport(
+            about.operator,
+            self._part,
+            about.folder,
+            (self._first, self._group + 1),
+            (run,),
+            about.target.max_parallelism,
+            about.key_type,
+            about.descriptions,
+            about.reserved,
+        )
+        self.results.append(export(request, about.now))
+        # The driver has to know where the files belong, not what is in them.
+        self.exports.append(replace(request, runs=()))
+        self._content, self._entries = {}, 0

@@ -1,0 +1,256 @@
+"""Entries of keyed state on their way to the files of a savepoint: rows that Spark can bring into order.
+
+What does not work out becomes a row too, with the problem as a sentence: the driver raises it, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from beadline.api.windows.window import GlobalWindow
+from beadline.common.typeinfo import TypeInformation
+from beadline.errors import KeyEncodingError, SerializationError, TypeMismatchError
+from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from beadline.state.codec import dumps, freeze
+from beadline.state.files import read_range
+from beadline.state.key_groups import BoxedKey, encode_key, hash_encoded, indexed, subtask_of_key_group
+from beadline.state.merging import merged
+from beadline.state_processor.entries import encoded_key
+from beadline.state_processor.reading import EVENT, PROCESSING
+from beadline.state_processor.slices import Slice
+from beadline.state_processor.values import Maker, maker_of
+
+ENTRIES = pa.schema(
+    [
+        ("part", pa.int32()),
+        ("table", pa.string()),
+        ("key_group", pa.int32()),
+        ("encoded", pa.binary()),
+        ("payload", pa.binary()),
+        ("problem", pa.string()),
+    ]
+)
+_ROWS = 4096
+
+Entry = tuple[int, str, int, bytes, bytes, str | None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the keys of an operator go."""
+
+    parallelism: int
+    max_parallelism: int
+
+    def row(self, table: str, kind: str, namespaced: bool, slot: Any, encoded: bytes, change: Any) -> Entry:
+        group = hash_encoded(encoded) % self.max_parallelism
+        part = subtask_of_key_group(group, self.parallelism, self.max_parallelism)
+        return part, table, group, encoded, dumps((kind, namespaced, slot, change)), None
+
+
+class Problem(Exception):
+    """Something about the input that its owner has to put right."""
+
+
+def in_batches(rows: Iterator[Entry]) -> Iterator[pa.RecordBatch]:
+    """The rows, and behind them the problem that ended them."""
+    chunk: list[Entry] = []
+    try:
+        for row in rows:
+            chunk.append(row)
+            if len(chunk) == _ROWS:
+                yield _batch(chunk)
+                chunk = []
+    except Problem as problem:
+        chunk.append((0, "", 0, b"", b"", str(problem)))
+    if chunk:
+        yield _batch(chunk)
+
+
+def _batch(rows: list[Entry]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, ENTRIES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ENTRIES)
+
+
+@dataclass(frozen=True)
+class ExistingRows:
+    """The entries of a slice of state that is already there.
+
+    :ivar without: tables that are left out
+    """
+
+    target: Target
+    without: frozenset[str]
+
+    def __call__(self, piece: Slice) -> Iterator[pa.RecordBatch]:
+        return in_batches(self._rows(piece))
+
+    def _rows(self, piece: Slice) -> Iterator[Entry]:
+        for _, content in merged(piece.runs, read_range, piece.groups, piece.max_parallelism):
+            for name, table in content.items():
+                if name not in self.without:
+                    for slot, change in table.changes.items():
+                        encoded = encoded_key(slot, table.namespaced)
+                        yield self.target.row(name, table.kind, table.namespaced, slot, encoded, change)
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The entries that the rows of a DataFrame make: key, perhaps window, value, perhaps the time of the last write.
+
+    :ivar owner: names the state in problems
+    :ivar key_type: None if nothing is declared, as for the other two
+    :ivar written_at: the time of the last write for rows that don't say; None for state without a time to live
+    :ivar has_times: the last column says it
+    """
+
+    target: Target
+    table: str
+    kind: str
+    owner: str
+    key_type: TypeInformation | None
+    value_type: TypeInformation | None
+    map_key_type: TypeInformation | None = None
+    windowed: bool = False
+    written_at: int | None = None
+    has_times: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return in_batches(self._rows(batches))
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Entry]:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            key_of = _checked(maker_of(batch.column(0).type, self.key_type), f"{self.owner}: key")
+            change_of = self._change_maker(batch.column(1 + self.windowed).type)
+            for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                slot, encoded = slot_of(cells[0], key_of, self.owner)
+                if self.windowed:
+                    slot = slot, _window(cells[1], cells[0], self.owner)
+                value = cells[1 + self.windowed]
+                if value is None:
+                    raise Problem(f"{self.owner}: the row with key {cells[0]!r} has no value; leave such rows out")
+                change = change_of(value, cells[0], self._time(cells))
+                if change is not None:
+                    yield self.target.row(self.table, self.kind, self.windowed, slot, encoded, change)
+
+    def _time(self, cells: tuple[Any, ...]) -> int | None:
+        if self.written_at is None or not self.has_times or cells[-1] is None:
+            return self.written_at
+        return _milliseconds(cells[-1], cells[0], self.owner)
+
+    def _change_maker(self, arrow: pa.DataType) -> Callable[[Any, Any, int | None], Any]:
+        """What makes a settled change of a cell: one value, a list or a map of them; None if nothing is in it."""
+        if self.kind == "value":
+            make = _checked(maker_of(arrow, self.value_type), f"{self.owner}: value")
+            return lambda cell, key, time: _frozen(make(cell, key), time, self.owner, key)
+        if self.kind == "list":
+            element = _checked(maker_of(arrow.value_type, self.value_type), f"{self.owner}: element")
+
+            def items(cell: Any, key: Any, time: int | None) -> Any:
+                if None in cell:
+                    raise Problem(f"{self.owner}: the list with key {key!r} has an element that is null")
+                return (True, [_frozen(element(part, key), time, self.owner, key) for part in cell]) if cell else None
+
+            return items
+        map_key = _checked(maker_of(arrow.key_type, self.map_key_type), f"{self.owner}: key of a map")
+        item = _checked(maker_of(arrow.item_type, self.value_type), f"{self.owner}: value of a map")
+
+        def puts(cell: Any, key: Any, time: int | None) -> Any:
+            made = {}
+            for k, v in cell:
+                frozen = _frozen(None if v is None else item(v, key), time, self.owner, key)
+                made[_hashable(map_key(k, key), self.owner)] = frozen
+            return (True, made, []) if made else None
+
+        return puts
+
+
+@dataclass(frozen=True)
+class TimerRows:
+    """The timers that the rows of a DataFrame make: key, window, domain, timestamp."""
+
+    target: Target
+    owner: str
+    key_type: TypeInformation | None
+    windowed: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return in_batches(self._rows(batches))
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Entry]:
+        tables = {EVENT: EVENT_TIMERS, PROCESSING: PROCESSING_TIMERS}
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            key_of = _checked(maker_of(batch.column(0).type, self.key_type), f"{self.owner}: key")
+            for key, *window, domain, timestamp in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                slot, encoded = slot_of(key, key_of, self.owner)
+                if self.windowed:
+                    slot = slot, _window(window[0], key, self.owner)
+                if domain not in tables:
+                    raise Problem(
+                        f"{self.owner}: the domain at key {key!r} is {domain!r}; it is '{EVENT}' or '{PROCESSING}'"
+                    )
+                timestamp = _milliseconds(timestamp, key, self.owner)
+                yield self.target.row(tables[domain], "timer", self.windowed, slot, encoded, ([timestamp], []))
+
+
+def slot_of(cell: Any, key_of: Callable[[Any, Any], Any], owner: str) -> tuple[Any, bytes]:
+    """A key as state indexes it, and its canonical encoding."""
+    if cell is None:
+        raise Problem(f"{owner}: a key is null; leave such rows out")
+    try:
+        slot = indexed(key_of(cell, cell))
+        return slot, slot.encoded if slot.__class__ is BoxedKey else encode_key(slot)
+    except KeyEncodingError as error:
+        raise Problem(f"{owner}: {error}") from error
+
+
+def _milliseconds(cell: Any, key: Any, owner: str) -> int:
+    if cell.__class__ is not int:
+        raise Problem(f"{owner}: the timestamp at key {key!r} is {cell!r}; it is a whole number of milliseconds")
+    return int(cell)
+
+
+def _window(cell: Any, key: Any, owner: str) -> Any:
+    """A window as a slot has it."""
+    if cell is None:
+        return GlobalWindow.get()
+    bounds = cell.get("start"), cell.get("end")
+    if None in bounds:
+        raise Problem(f"{owner}: the window of key {key!r} is {cell!r}; it needs a start and an end")
+    return bounds
+
+
+def _checked(make: Maker, what: str) -> Callable[[Any, Any], Any]:
+    """The maker of a value, whose problems name the key."""
+
+    def made(cell: Any, key: Any) -> Any:
+        try:
+            return make(cell)
+        except TypeMismatchError as error:
+            raise Problem(f"{what} does not fit at key {key!r}: {error}") from error
+
+    return made
+
+
+def _frozen(value: Any, time: int | None, owner: str, key: Any) -> Any:
+    try:
+        return freeze(value if time is None else (time, value))
+    except SerializationError as error:
+        raise Problem(f"{owner}: value at key {key!r}: {error}") from error
+
+
+def _hashable(map_key: Any, owner: str) -> Any:
+    try:
+        hash(map_key)
+    except TypeError:
+        raise Problem(f"{owner}: a key of a map must be hashable, got {map_key!r}; use a tuple type") from None
+    return map_key

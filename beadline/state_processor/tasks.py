@@ -1,0 +1,95 @@
+"""Work for Spark's tasks: a function, the pieces it is called with, and leave to unpickle the user's classes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import cloudpickle
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+import beadline
+from beadline import pyflink_alias
+from beadline.errors import ConfigurationError, EnvironmentSetupError
+from beadline.fingerprint import FINGERPRINT
+from beadline.master.shipping import main_classes, ship_modules
+from beadline.master.spark import Cluster
+from beadline.state import codec
+
+Piece = TypeVar("Piece")
+Batches = Iterator[pa.RecordBatch]
+
+
+class Tasks:
+    """One user's session. What is sent with it: the classes of the user's script, and those that were registered."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
+            raise ConfigurationError(f"a classic SparkSession is needed as the first argument, got {spark!r}")
+        self.spark = spark
+        self._cluster = Cluster(spark)
+        self._shipped: frozenset[tuple[str, str]] | None = None
+
+    @property
+    def slots(self) -> int:
+        return self._cluster.slots
+
+    def over(self, pieces: Sequence[Piece], function: Callable[[Piece], Batches], schema: pa.Schema) -> DataFrame:
+        """A DataFrame of what the function makes of each piece, a task for each."""
+        count = len(pieces)
+        ids = self.spark.range(0, count, 1, max(1, count))
+        return ids.mapInArrow(self._calling(_over_pieces, (list(pieces), function)), spark_schema(schema))
+
+    def through(self, df: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+        """A DataFrame of what the function makes of each partition of another."""
+        return df.mapInArrow(self._calling(_through, function), spark_schema(schema))
+
+    def _calling(self, entry: Callable[[Any, Batches], Batches], work: Any) -> Callable[[Batches], Batches]:
+        registered = codec.registered_state_classes()
+        if registered != self._shipped:
+            ship_modules(self._cluster, [])
+            self._shipped = registered
+        shipped = cloudpickle.dumps((main_classes(), registered, pyflink_alias.is_installed(), work), 5)
+        broadcast = self._cluster.broadcast((FINGERPRINT, shipped))  # type: ignore[arg-type]
+
+        def task(batches: Batches) -> Batches:
+            yield from entry(_enter(*broadcast.value), batches)
+
+        return task
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    made: StructType = from_arrow_schema(schema)
+    return made
+
+
+def _enter(fingerprint: str, shipped: bytes) -> Any:
+    """Let this worker unpickle what the driver may, and give the work."""
+    if fingerprint != FINGERPRINT:
+        raise EnvironmentSetupError(
+            f"the driver runs other code of Beadline than this worker, which has {beadline.__version__} from "
+            f"{beadline.__file__}: install the same version everywhere, or nowhere but at the driver"
+        )
+    classes, registered, pyflink_names, work = cloudpickle.loads(shipped)
+    main = sys.modules["__main__"]
+    for name, cls in classes.items():
+        setattr(main, name, cls)
+    if pyflink_names:
+        pyflink_alias.install()
+    codec.trust((), registered)
+    return work
+
+
+def _over_pieces(work: Any, batches: Batches) -> Batches:
+    pieces, function = work
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from function(pieces[number])
+
+
+def _through(work: Any, batches: Batches) -> Batches:
+    yield from work(batches)

@@ -1,0 +1,75 @@
+"""Savepoints made by a harness, and readers of them that need no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pyarrow as pa
+
+from beadline.checkpoint import metadata
+from beadline.checkpoint.lookup import read_snapshot
+from beadline.checkpoint.snapshot import Snapshot
+from beadline.state.files import read_run
+from beadline.state.version import RunRef, checksum_of
+from beadline.state_processor.catalog import Catalog
+from beadline.state_processor.reader import SavepointReader
+from beadline.testing import Harness
+
+
+class LocalTasks:
+    """Runs what would be tasks one after the other, on copies, and gives Arrow tables."""
+
+    spark: Any = None
+
+    def __init__(self, slots: int = 2) -> None:
+        self.slots = slots
+        self.pieces = 0
+
+    def over(
+        self, pieces: Sequence[Any], function: Callable[[Any], Iterator[pa.RecordBatch]], schema: pa.Schema
+    ) -> pa.Table:
+        self.pieces = len(pieces)
+        shipped = cloudpickle.loads(cloudpickle.dumps((list(pieces), function)))
+        batches = [batch for piece in shipped[0] for batch in shipped[1](piece)]
+        return pa.Table.from_batches(batches, schema)
+
+
+def reader(path: str, slots: int = 2) -> Any:
+    """A reader whose DataFrames are Arrow tables."""
+    return SavepointReader(LocalTasks(slots), Catalog(path))  # type: ignore[arg-type]
+
+
+def save(harness: Harness, folder: Path) -> str:
+    """The harness's state as a savepoint."""
+    folder.mkdir()
+    (folder / metadata.METADATA).write_bytes(harness.snapshot())
+    return str(folder)
+
+
+def keep(snapshot: Snapshot, folder: Path) -> str:
+    """A snapshot that was made by hand as a savepoint."""
+    folder.mkdir()
+    (folder / metadata.METADATA).write_bytes(metadata.encode(snapshot, str(folder)))
+    return str(folder)
+
+
+def as_harness_snapshot(path: str) -> bytes:
+    """A savepoint in the form that a harness takes, with all state inside."""
+
+    def inline(run: RunRef) -> RunRef:
+        data = read_run(run)
+        return RunRef(run.version, run.entries, run.size, inline=data, checksum=checksum_of(data), groups=run.groups)
+
+    return metadata.encode(read_snapshot(path).with_runs(inline), "harness")
+
+
+def rows(table: Any) -> list[tuple[Any, ...]]:
+    """The rows of an Arrow table or a DataFrame, in the order of their text."""
+    if isinstance(table, pa.Table):
+        found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    else:
+        found = [tuple(row) for row in table.collect()]
+    return sorted(found, key=repr)
