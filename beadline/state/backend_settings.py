@@ -32,12 +32,13 @@ LEVEL_BASE = _ROCKS + "compaction.level.max-size-level-base"
 TARGET_FILE = _ROCKS + "compaction.level.target-file-size-base"
 DYNAMIC_LEVELS = _ROCKS + "compaction.level.use-dynamic-size"
 STYLE = _ROCKS + "compaction.style"
+OWN_BYTES = "beadline.rocksdb.own-database.max-size"
 
 #: All keys that :meth:`BackendSettings.from_configuration` reads.
 KEYS = frozenset(
     {TYPE, DIRECTORIES, PREDEFINED, FACTORY, MANAGED, FIXED, WRITE_RATIO, BLOCK_CACHE, BLOCK_SIZE, WRITE_BUFFER}
     | {WRITE_BUFFERS, WRITE_BUFFERS_TO_MERGE, THREADS, OPEN_FILES, BLOOM, BLOOM_BITS, LEVEL_BASE, TARGET_FILE}
-    | {DYNAMIC_LEVELS, STYLE}
+    | {DYNAMIC_LEVELS, STYLE, OWN_BYTES}
 )
 
 HEAP, ROCKSDB = "hashmap", "rocksdb"
@@ -74,6 +75,8 @@ class RocksSettings:
     :ivar write_ratio: the part of ``memory`` that write buffers may take
     :ivar open_files: how many files a database may have open; -1 for as many as the process is allowed, within reason
     :ivar directories: local folders for its files; none for Spark's
+    :ivar own_bytes: up to this size, a subtask's state is in a database of each worker's own, which stays open; larger
+        state is in one that the workers of a machine share, and open in turn
     :ivar style: how files are compacted: ``level``, ``universal``, or ``none`` at all
     """
 
@@ -88,7 +91,9 @@ class RocksSettings:
     threads: int = 2
     open_files: int = -1
     bloom_bits: int = 10
-    # A database is closed after every task, which ends compactions; and the index of a large file crowds the cache.
+    own_bytes: int = 64 * _MB
+    # A common database is closed after every task, which ends compactions; and the index of a large file crowds the
+    # cache.
     level_base: int = 64 * _MB
     target_file: int = 8 * _MB
     dynamic_levels: bool = False
@@ -112,6 +117,7 @@ class RocksSettings:
             ("write_buffer", WRITE_BUFFER, 64 << 10),
             ("level_base", LEVEL_BASE, 1),
             ("target_file", TARGET_FILE, 1),
+            ("own_bytes", OWN_BYTES, 0),
         ):
             _take(values, name, key, configuration.get_memory_bytes(key, None), least)
         for name, key, least in (

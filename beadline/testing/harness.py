@@ -29,6 +29,7 @@ from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, FunctionSpec
 from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.state.backend_settings import BackendSettings
 from beadline.state.key_groups import default_max_parallelism
 from beadline.testing.memory_job import InputSpec, MemoryJob
 
@@ -85,9 +86,10 @@ class Harness:
         self._output_type = output_type
         self._tags = tuple(side_outputs)
         self._configuration = configuration
+        self._backend_settings = BackendSettings.from_configuration(configuration or Configuration())
         self._folder = tempfile.mkdtemp(prefix="beadline-harness-")
         weakref.finalize(self, shutil.rmtree, self._folder, True)
-        self._job = MemoryJob(self._make_plan(), self._folder)
+        self._job = MemoryJob(self._make_plan(), self._folder, backend=self._backend_settings)
         self._now = 0
         self._attempt = 0
         self._checkpoints = 0
@@ -262,7 +264,7 @@ class Harness:
             raise
 
     def _go_on(self, plan: Plan, snapshot: bytes) -> None:
-        job = MemoryJob(plan, self._folder, self._attempt + 1)
+        job = MemoryJob(plan, self._folder, self._attempt + 1, self._backend_settings)
         held = job.restore(snapshot)
         self._job.close()
         self._job = job

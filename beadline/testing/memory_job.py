@@ -29,6 +29,7 @@ from beadline.runtime.rows import ACK, BARRIER, DRIVER, Row, read_rows
 from beadline.runtime.task import Task
 from beadline.runtime.worker import WorkerRun
 from beadline.runtime.writer import ChannelWriter, make_writer
+from beadline.state.backend_settings import BackendSettings
 from beadline.state.files import RunFiles, delete_file, read_run
 from beadline.state.version import RunRef, checksum_of
 
@@ -57,12 +58,13 @@ class MemoryJob:
     :ivar warnings: what a job would warn of
     """
 
-    def __init__(self, plan: Plan, folder: str, attempt: int = 0) -> None:
+    def __init__(self, plan: Plan, folder: str, attempt: int = 0, backend: BackendSettings | None = None) -> None:
         self.plan = plan
         self.files = RunFiles(folder)
         self.truth = Truth(_JOB, plan, self.files)
         self.warnings: list[str] = []
         self._attempt = attempt
+        self._backend = _within(folder, backend or BackendSettings())
         self._run = f"{_JOB}-{attempt}"
         self._shipment = shipping.make_shipment(plan)
         self._worker = self._new_worker()
@@ -80,6 +82,8 @@ class MemoryJob:
 
     def lose_worker(self) -> None:
         """Let go of every function and store; the next step makes them anew from what was sealed."""
+        for store in self._worker.stores.values():
+            store.close()
         self._worker = self._new_worker()
 
     def close(self) -> None:
@@ -134,6 +138,7 @@ class MemoryJob:
             base=self.truth.step or None,
             completed=completed,
             aborted=aborted,
+            backend=self._backend,
         )
 
     def _inputs(self, header: StepHeader, sent: Iterable[Sent]) -> tuple[list[Row], list[TaskAck]]:
@@ -207,3 +212,8 @@ def _barriers(writer: ChannelWriter, ends: list[tuple[int, int, int, str]], dige
 def _inline(run: RunRef) -> RunRef:
     data = read_run(run)
     return replace(run, inline=data, path=None, offset=0, checksum=checksum_of(data))
+
+
+def _within(folder: str, backend: BackendSettings) -> BackendSettings:
+    """Local files of the backend go where those of the job go."""
+    return replace(backend, rocks=replace(backend.rocks, directories=backend.rocks.directories or (folder,)))

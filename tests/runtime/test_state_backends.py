@@ -106,7 +106,7 @@ def test_a_worker_that_forgets_a_run_takes_its_files_along(tmp_path: Path, rocks
     job = Job(program, tmp_path, 2, backend=rocksdb)
     job.step({1: [[(name, 1) for name in "abcdefgh"]]})
     root = Path(rocksdb.rocks.directories[0]) / "beadline-rocksdb" / job.run
-    assert sorted(path.name[-2:] for path in root.iterdir() if path.is_dir()) == ["-0", "-1"]
+    assert sorted(path.name.split("-")[1] for path in root.glob("worker-*/*")) == ["0", "1"]
     for worker in job.workers:
         worker.close()
     assert not root.exists()

@@ -1,93 +1,15 @@
-"""Opening RocksDB: its limits, its folder, and the lock that says whose it is."""
+"""Opening RocksDB within its limits."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import resource
-import shutil
-import tempfile
-import time
-import uuid
 from functools import lru_cache
 from typing import Any
 
-from beadline.errors import StepError
 from beadline.state.backend_settings import RocksSettings, require_rocksdict
 
-_RETRY_SECONDS = 0.005
 _LARGEST_ARENA = 1 << 20
-
-_held: set[str] = set()
-
-
-class Lock:
-    """The right to use a folder, which one process has at a time and loses when it dies.
-
-    POSIX locks are not inherited by processes that user code forks; within this process a set does the work.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self._path = f"{folder}.lock"
-        self._file: int | None = None
-
-    def acquire(self, seconds: float) -> bool:
-        """Wait a short while for it."""
-        until = time.monotonic() + seconds
-        while not self._try():
-            if time.monotonic() >= until:
-                return False
-            time.sleep(_RETRY_SECONDS)
-        return True
-
-    def _try(self) -> bool:
-        if self._path in _held:
-            return False
-        file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(file)
-            return False
-        self._file = file
-        _held.add(self._path)
-        return True
-
-    def release(self) -> None:
-        if self._file is not None:
-            _held.discard(self._path)
-            os.close(self._file)
-            self._file = None
-
-    def forget(self) -> None:
-        """Release it and remove its file: the folder is not used again."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
-        self.release()
-
-
-def folder_for(settings: RocksSettings, run: str, place: str, number: int) -> str:
-    """The folder of one subtask's database, made if need be. Spark removes its local folders when it ends."""
-    spark = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
-    roots = settings.directories or tuple(spark) or (tempfile.gettempdir(),)
-    parent = os.path.join(roots[number % len(roots)], "beadline-rocksdb", run)
-    try:
-        os.makedirs(parent, exist_ok=True)
-    except OSError as error:
-        raise StepError(f"can't make the folder {parent} for RocksDB: {error}") from error
-    return os.path.join(parent, place)
-
-
-def private(folder: str) -> str:
-    """A folder beside one that somebody else uses."""
-    return f"{folder}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-
-
-def remove(folder: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        os.rmdir(os.path.dirname(folder))  # only if it was the last one
+_MOST_DATABASES = 64
 
 
 @lru_cache(maxsize=4)
@@ -149,6 +71,12 @@ def _most_open_files() -> int:
     """A good part of what the process may open, for the user's code and other databases open files too."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return -1 if allowed == resource.RLIM_INFINITY else max(64, allowed // 4)
+
+
+def most_open() -> int:
+    """How many databases a worker may have open at a time: each needs a dozen files or two."""
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MOST_DATABASES if allowed == resource.RLIM_INFINITY else max(2, min(_MOST_DATABASES, allowed // 64))
 
 
 def unlogged() -> Any:

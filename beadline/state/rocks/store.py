@@ -1,24 +1,28 @@
 """A subtask's working state in RocksDB.
 
-The database belongs to a run and a subtask and lies on a local disk. Workers take turns with the subtasks, so a worker
-opens it when its task begins and closes it when the task ends. It carries the version it stands at; a database outside
-of a handle's chain is emptied and built anew from the runs.
+Workers take turns with the subtasks of their executor. While a subtask's state is small, each worker has a database of
+its own for it, which stays open between steps and takes from the runs what other workers wrote. Once the state is large
+there is one database for the machine: whoever has the task opens it under its lock, and closes it when the task ends.
+
+A database carries the version it stands at. One outside of a handle's chain is emptied and built anew from the runs.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import marshal
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from beadline.errors import StepError
 from beadline.state.backend_settings import RocksSettings
-from beadline.state.files import read_file
+from beadline.state.files import read_range
 from beadline.state.rocks import database as opening
+from beadline.state.rocks import folders
 from beadline.state.rocks.keys import RowKeys, TimerKeys
 from beadline.state.rocks.tables import (
     ListRows,
@@ -32,15 +36,17 @@ from beadline.state.rocks.tables import (
 )
 from beadline.state.rocks.timers import RocksTimerTable, TimerRows
 from beadline.state.rocks.writing import CHUNKS, Batch, SortedFiles, list_rows, map_rows, value_rows
-from beadline.state.run import RunContent, TableChanges, decode_run, read_blocks
+from beadline.state.run import RunContent, RunReader, TableChanges, open_run
 from beadline.state.store import Place, Read, Store, check_kind
 from beadline.state.tables import Table
 from beadline.state.version import Handle, RunRef
 
 _WAIT_SECONDS = 0.5
 _BLOCKWISE_BYTES = 8 << 20
+_BLOCKWISE_ENTRIES = 200_000
 _LOAD_ENTRIES = 20_000
 _BATCH_BYTES = 4 << 20
+_LEAST_ENTRY_BYTES = 32
 # Rows that describe the database itself; no table has this number.
 _VERSION, _TABLES = b"\x00\x00version", b"\x00\x00tables"
 # The part of the memory limit that one store's remembered values may take.
@@ -63,8 +69,16 @@ class _Known:
     namespaced: bool
 
 
+def _is_large(handle: Handle, limit: int) -> bool:
+    """Whether workers should share a database of it. Files may be compressed, so entries count as well."""
+    return handle.size > limit or sum(run.entries for run in handle.runs) > limit // _LEAST_ENTRY_BYTES
+
+
 class RocksStore(Store):
     """Tables in RocksDB, read-only while a step runs."""
+
+    #: Those of this process whose database is open.
+    open: ClassVar[WeakSet[RocksStore]] = WeakSet()
 
     def __init__(self, root: str, key_groups: range, place: Place, settings: RocksSettings) -> None:
         self.version = root
@@ -73,19 +87,22 @@ class RocksStore(Store):
         self._settings = settings
         self._options = opening.make_options(settings)
         self._unlogged = opening.unlogged()
-        name = f"{place.node}-{place.subtask}"
-        self._common = opening.folder_for(settings, place.run, name, place.node * 31 + place.subtask)
-        self._private: str | None = None
-        self._lock = opening.Lock(self._common)
+        self._workplace = self._enter()
+        self._entered = True
+        self._name = f"{place.node}-{place.subtask}"
+        self._common = os.path.join(self._workplace.run_folder, self._name)
+        self._own: str | None = None
+        self._lock = folders.Lock(self._common)
+        self._large = False
         self._database: Any = None
         self._rows: Rows | None = None
         self._empty = True  # whether nothing can lie where the next rows go
-        self._filled: list[range] | None = None  # key groups written since it was empty; None if that is long ago
+        # Key groups and tables written since it was empty; None if that is long ago.
+        self._filled: list[tuple[range, set[str]]] | None = None
         self._tables: dict[str, _Known] = {}
         self._keys: dict[_Known, Any] = {}
         self._pending: dict[tuple[str, str], RunContent] = {}
         self._remembered: dict[str, Remembered] = {}
-        self._limit = max(_LEAST_REMEMBERED, (settings.memory or settings.block_cache) // _REMEMBERED_PART)
 
     def __repr__(self) -> str:
         state = "open" if self._database is not None else "closed"
@@ -94,19 +111,47 @@ class RocksStore(Store):
     @property
     def folder(self) -> str:
         """Where its files are."""
-        return self._private or self._common
+        return self._own or self._common
+
+    @property
+    def _limit(self) -> int:
+        """How much one table may remember: a worker's tables share what there is for that."""
+        memory = self._settings.memory or self._settings.block_cache
+        return max(_LEAST_REMEMBERED, memory // _REMEMBERED_PART) // max(1, len(Remembered.all))
 
     # -- a step begins
 
     def advance(self, handle: Handle, read: Read) -> bool:
         """Bring the database to a handle's version.
 
-        1. open the common database, or a private one if somebody else has it
+        1. open the worker's own database; for large state the common one, or its own if somebody else has that
         2. empty it if it stands outside of the handle's chain
         3. write what follows, each run with the version it leads to
         """
-        if self._database is None:
+        self._large = self._large or _is_large(handle, self._settings.own_bytes)
+        try:
+            if not self._entered:
+                self._workplace, self._entered = self._enter(), True
             self._open()
+            self._follow(handle, read)
+        except BaseException:
+            # The task's next attempt makes another store.
+            self._drop_own()
+            self.release()
+            self._leave()
+            raise
+        return True
+
+    def _enter(self) -> folders.Workplace:
+        place = self._place
+        return folders.enter_workplace(self._settings, place.run, place.node * 31 + place.subtask)
+
+    def _leave(self) -> None:
+        if self._entered:
+            self._entered = False
+            folders.leave_workplace(self._workplace)
+
+    def _follow(self, handle: Handle, read: Read) -> None:
         runs = handle.after(self.version)
         if runs is None:
             self._start_over(handle.root)
@@ -123,17 +168,15 @@ class RocksStore(Store):
         self._filled = None
         # What is still pending was made by attempts that were never sealed.
         self._pending.clear()
-        for remembered in self._remembered.values():
-            remembered.trim(self._limit)
-        return True
+        self._forget_some()
 
     def _open(self) -> None:
-        if self._lock.acquire(_WAIT_SECONDS):
-            if self._private is not None:
-                opening.remove(self._private)
-                self._private = None
-        elif self._private is None:
-            self._private = opening.private(self._common)
+        if self._large and not self._lock.held and self._lock.acquire(_WAIT_SECONDS):
+            self._move_in()
+        if self._rows is not None:
+            return  # it is open
+        if not self._lock.held and self._own is None:
+            self._own = self._workplace.new_folder(self._name)
         self._connect()
         found = self._database.get(_VERSION)
         version = "" if found is None else found.decode()
@@ -144,15 +187,27 @@ class RocksStore(Store):
         self._empty, self._filled = not version, None
         self._take_catalogue(marshal.loads(self._database.get(_TABLES) or marshal.dumps({})))
 
+    def _move_in(self) -> None:
+        """The common database is this worker's for the task. If there is none yet, its own becomes the common one."""
+        if self._own is None:
+            return
+        if self._rows is not None:
+            self._settle_all()
+        self._disconnect()
+        if not os.path.exists(self._common):
+            os.rename(self._own, self._common)
+            self._own = None
+        self._drop_own()
+
     def _connect(self) -> None:
         import rocksdict
 
         try:
             self._database = rocksdict.Rdict(self.folder, self._options)
         except Exception as error:
-            # The lock is ours, so nobody else uses what is left of it.
-            opening.remove(self.folder)
-            with contextlib.suppress(Exception):
+            # It is ours alone, so nobody else uses what is left of it.
+            folders.remove(self.folder)
+            with contextlib.suppress(OSError):
                 os.makedirs(os.path.dirname(self.folder), exist_ok=True)
             try:
                 self._database = rocksdict.Rdict(self.folder, self._options)
@@ -160,11 +215,12 @@ class RocksStore(Store):
                 self._lock.release()
                 raise StepError(f"can't open RocksDB in {self.folder}: {error}") from error
         self._rows = Rows(self._database)
+        RocksStore.open.add(self)
 
     def _start_over(self, root: str) -> None:
         if self._database.get(_VERSION) is not None or next(self._rows_from(b""), None) is not None:
             self._disconnect()
-            opening.remove(self.folder)
+            folders.remove(self.folder)
             os.makedirs(os.path.dirname(self.folder), exist_ok=True)
             self._connect()
         self._remembered.clear()
@@ -230,36 +286,77 @@ class RocksStore(Store):
         self.version, self._empty = version, False
 
     def _renew(self) -> None:
-        """Cursors show what was there when they were made."""
         assert self._rows is not None
-        self._rows.close()
-        self._rows = Rows(self._database)
+        self._rows.renew()
 
     def _write(self, content: RunContent, version: str) -> None:
+        """Write changes with the version they lead to. Of the worker's own database nobody else expects it to be
+        complete: values stay in memory as long as they may."""
         batch = self._batch()
-        sizes: dict[str, int] = {}
         for name, table in content.items():
-            before = batch.batch.size_in_bytes()
+            later = self._own is not None and table.kind == "value"
+            if later:
+                self._known(name, table.kind, table.namespaced)
+                self._remember(name).take(table.changes, write_later=True)
+                continue
             self._fill(batch, name, table)
-            sizes[name] = batch.batch.size_in_bytes() - before
+            if name in self._remembered:
+                self._remembered[name].take(table.changes, write_later=False)
         self._seal(batch, version)
+        self._forget_some()
+
+    def _forget_some(self) -> None:
+        """Keep what is remembered within its limit, which changes with the number of tables."""
         for name, remembered in self._remembered.items():
-            if name in content:
-                remembered.take(content[name].changes, sizes[name], self._limit)
+            remembered.limit = self._limit
+            if remembered.is_too_large():
+                self._settle(name)
+                remembered.shrink()
+
+    def _remember(self, name: str) -> Remembered:
+        found = self._remembered.get(name)
+        if found is None:
+            found = self._remembered[name] = Remembered()
+            found.limit = self._limit
+        return found
+
+    def _settle_all(self) -> None:
+        for name in self._remembered:
+            self._settle(name)
+
+    def _settle(self, name: str) -> None:
+        """Write the values of a table that were put off."""
+        unwritten = self._remembered[name].unwritten
+        if unwritten:
+            batch = self._batch()
+            known = self._tables[name]
+            self._fill(batch, name, TableChanges(known.kind, known.namespaced, unwritten))
+            self._database.write(batch.batch, self._unlogged)
+            self._remembered[name].unwritten = {}
+            self._renew()
+            self._empty = False
 
     def _write_run(self, run: RunRef, read: Read) -> None:
         groups = run.restricted(self.key_groups).key_groups
         assert groups is not None
+        # A Parquet file may hold many entries in few bytes.
+        large = run.path is not None and (run.size > _BLOCKWISE_BYTES or run.entries > _BLOCKWISE_ENTRIES)
+        reader = _reader(run, read, large)
         if self._filled is not None:
-            # After a change of parallelism, runs of several former subtasks follow each other.
-            self._empty = not any(groups.start < other.stop and other.start < groups.stop for other in self._filled)
-            self._filled.append(groups)
-        large = run.path is not None and run.size > _BLOCKWISE_BYTES
-        if not large and run.entries <= _LOAD_ENTRIES:
-            self._write(decode_run(read(run), groups, where=repr(run)), run.version)
+            # After a change of parallelism, runs of several former subtasks follow each other; in a savepoint, of
+            # several states.
+            names = {block.name for block in reader.blocks}
+            self._empty = not any(
+                groups.start < other.stop and other.start < groups.stop and names & theirs
+                for other, theirs in self._filled
+            )
+            self._filled.append((groups, names))
+        if not large and (run.entries <= _LOAD_ENTRIES or not self._empty):
+            self._write(reader.content(groups), run.version)
             return
+        self._settle_all()
         self._remembered.clear()
-        self._load(run, _blocks(run, read, groups, large))
+        self._load(run, reader.parts(groups))
 
     def _load(self, run: RunRef, blocks: Iterator[tuple[str, TableChanges]]) -> None:
         """Write a large run, a block at a time. Until it is complete, the database has no version."""
@@ -292,7 +389,7 @@ class RocksStore(Store):
         keys = self._keys_of(self._known(name, kind, namespaced))
         base: Any
         if kind == "value":
-            base = ValueRows(database, rows, keys, self._remembered.setdefault(name, Remembered()))
+            base = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
             return RocksValueTable(name, base, namespaced)
         if kind == "list":
             return RocksListTable(name, ListRows(database, rows, *keys), namespaced)  # type: ignore[arg-type]
@@ -302,7 +399,8 @@ class RocksStore(Store):
 
     def count(self) -> int:
         """About how many rows there are: entries of maps and timers one by one."""
-        return int(self._database.property_int_value("rocksdb.estimate-num-keys") or 0)
+        unwritten = sum(len(remembered.unwritten) for remembered in self._remembered.values())
+        return max(unwritten, int(self._database.property_int_value("rocksdb.estimate-num-keys") or 0))
 
     # -- a step ends
 
@@ -311,12 +409,19 @@ class RocksStore(Store):
         self._pending[self.version, version] = content
 
     def release(self) -> None:
-        """Close the database, so that the worker that gets the subtask next can open it. RocksDB writes to disk what
-        it still has in memory."""
-        self._disconnect()
-        self._lock.release()
+        """Close the common database, so that the worker that gets the subtask next can open it: RocksDB writes to disk
+        what it still has in memory. The worker's own stays open, unless too many are."""
+        if self._own is None:
+            self._disconnect()
+            self._lock.release()
+        elif self._rows is not None:
+            self._renew()
+            if len(RocksStore.open) > opening.most_open():
+                self._settle_all()
+                self._disconnect()
 
     def _disconnect(self) -> None:
+        RocksStore.open.discard(self)
         if self._rows is not None:
             self._rows.close()
             self._rows = None
@@ -324,29 +429,29 @@ class RocksStore(Store):
             self._database.close()
             self._database = None
 
+    def _drop_own(self) -> None:
+        if self._own is not None:
+            self._disconnect()
+            folders.remove(self._own)
+            self._own = None
+
     def close(self) -> None:
         """Let go of everything, files too, unless somebody else works with them."""
+        if not self._entered:
+            return
         self._pending.clear()
         self._remembered.clear()
-        mine = self._database is not None and self._private is None
+        self._drop_own()
         self._disconnect()
-        if self._private is not None:
-            opening.remove(self._private)
-            self._private = None
-        if mine or (os.path.isdir(self._common) and self._lock.acquire(0)):
-            opening.remove(self._common)
-            for left in glob.glob(f"{glob.escape(self._common)}-*"):
-                opening.remove(left)  # of workers that died
+        if self._lock.held or (os.path.isdir(self._common) and self._lock.acquire(0)):
+            folders.remove(self._common)
             self._lock.forget()
-            with contextlib.suppress(OSError):
-                os.rmdir(os.path.dirname(self._common))
+        self._leave()
 
 
-def _blocks(run: RunRef, read: Read, groups: range | None, large: bool) -> Iterator[tuple[str, TableChanges]]:
-    """The blocks of a run; of a large file one at a time, each with its own checksum."""
+def _reader(run: RunRef, read: Read, large: bool) -> RunReader:
+    """The blocks of a run; of a large file they are read one at a time, each with its own checksum."""
     if large:
-        path = run.path
-        assert path is not None
-        return read_blocks(lambda at, size: read_file(path, run.offset + at, size), run.size, groups, repr(run))
+        return open_run(lambda at, size: read_range(run, at, size), run.size, repr(run))
     data = memoryview(read(run))
-    return read_blocks(lambda at, size: data[at : at + size], len(data), groups, repr(run))
+    return open_run(lambda at, size: data[at : at + size], len(data), repr(run))

@@ -6,8 +6,11 @@ remembers it for the step. Maps read single entries, so they have a table of the
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from beadline.state.codec import loads, thaw
 from beadline.state.key_groups import BoxedKey, encode_key, hash_encoded
@@ -23,28 +26,45 @@ _ENTRY_BYTES = 300
 class Remembered:
     """Values of one table that were read or written lately, as the table keeps them; None for no value.
 
-    :ivar size: about how many bytes they take
+    :ivar size: at most how many bytes they take
+    :ivar limit: how many they may take; above it nothing more that was read is remembered
+    :ivar unwritten: those that are not in the database yet: values that change in every step are written now and then
     """
 
-    __slots__ = ("size", "values")
+    __slots__ = ("__weakref__", "limit", "size", "unwritten", "values")
+    #: Those of this process, which share its memory.
+    all: ClassVar[WeakSet[Remembered]] = WeakSet()
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
+        self.unwritten: Changes = {}
         self.size = 0
+        self.limit = 0
+        Remembered.all.add(self)
 
-    def take(self, changes: Changes, size: int, limit: int) -> None:
-        """The changes that lead to the next version. They replace what there was if all together is too much."""
-        cost = size + len(changes) * _ENTRY_BYTES
-        known = len(self.values)
+    def take(self, changes: Changes, write_later: bool) -> None:
+        """The changes that lead to the next version."""
         self.values.update(changes)
-        # Those that were known before are counted already.
-        self.size += cost * (len(self.values) - known) // max(1, len(changes))
-        if self.size > limit:
-            self.values, self.size = (changes, cost) if cost <= limit else ({}, 0)
+        if write_later:
+            self.unwritten.update(changes)
+        self.size += _bytes_of(changes)
 
-    def trim(self, limit: int) -> None:
-        if self.size > limit:
+    def is_too_large(self) -> bool:
+        if self.size > self.limit:
+            self.size = _bytes_of(self.values)  # what was replaced counts no more
+        return self.size > self.limit
+
+    def shrink(self) -> None:
+        """Forget the half that was touched first, or all if that is too much still. Everything must be written."""
+        assert not self.unwritten
+        self.values = dict(islice(self.values.items(), len(self.values) // 2, None))
+        self.size = _bytes_of(self.values)
+        if self.size > self.limit:
             self.values, self.size = {}, 0
+
+
+def _bytes_of(values: Changes) -> int:
+    return len(marshal.dumps(list(values.values()))) + len(values) * _ENTRY_BYTES
 
 
 class Rows:
@@ -58,12 +78,17 @@ class Rows:
         self._idle: list[Any] = []
 
     def close(self) -> None:
-        self._idle.clear()
+        self.renew()
         self._database = None
+
+    def renew(self) -> None:
+        """Cursors show what was there when they were made: the next ones show what was written since."""
+        self._idle = []
 
     def from_(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows from a key on, as long as they begin with a prefix."""
-        cursor = self._idle.pop() if self._idle else self._database.iter()
+        idle = self._idle
+        cursor = idle.pop() if idle else self._database.iter()
         try:
             cursor.seek(start)
             while cursor.valid():
@@ -73,8 +98,8 @@ class Rows:
                 yield key, cursor.value()
                 cursor.next()
         finally:
-            if self._database is not None:
-                self._idle.append(cursor)
+            if idle is self._idle and self._database is not None:
+                idle.append(cursor)
 
 
 class _Base:
@@ -116,8 +141,11 @@ class _Base:
 class ValueRows(_Base):
     """The base of a value table."""
 
-    def __init__(self, database: Any, rows: Rows, keys: RowKeys, remembered: Remembered) -> None:
+    def __init__(
+        self, database: Any, rows: Rows, keys: RowKeys, remembered: Remembered, settle: Callable[[], None]
+    ) -> None:
         super().__init__(rows, keys)
+        self._settle = settle
         known, read = remembered.values, database.get
         prefixes, maximum, of_slot, namespaced = keys.prefixes, keys.max_parallelism, keys.of_slot, keys.namespaced
         missing, boxed, hashed = MISSING, BoxedKey, hash_encoded
@@ -130,8 +158,10 @@ class ValueRows(_Base):
                 else:
                     encoded = slot.encoded if slot.__class__ is boxed else encode_key(slot)
                     data = read(prefixes[hashed(encoded) % maximum] + encoded)
-                found = known[slot] = None if data is None else unpack(data)
-                remembered.size += _ENTRY_BYTES if data is None else _ENTRY_BYTES + len(data)
+                found = None if data is None else unpack(data)
+                if remembered.size <= remembered.limit:
+                    known[slot] = found
+                    remembered.size += _ENTRY_BYTES if data is None else _ENTRY_BYTES + len(data)
             return default if found is None else found
 
         def peek(slot: Any) -> Any:
@@ -143,6 +173,14 @@ class ValueRows(_Base):
 
         self.get = get
         self.peek = peek
+
+    def __iter__(self) -> Iterator[Any]:
+        self._settle()
+        return super().__iter__()
+
+    def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
+        self._settle()
+        return super().walk(place, limit)
 
 
 class RocksValueTable(ValueTable):

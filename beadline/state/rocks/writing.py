@@ -10,7 +10,7 @@ from __future__ import annotations
 import marshal
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -242,13 +242,3 @@ def map_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
 
 def _chunk(keys: RowKeys, slot: Any, number: int) -> bytes:
     return keys.of_slot(slot) + number.to_bytes(4, "big")
-
-
-def parts_of(changes: Changes, size: int) -> Iterator[Changes]:
-    """Changes, some slots at a time."""
-    if len(changes) <= size:
-        yield changes
-        return
-    left = iter(changes.items())
-    while part := dict(islice(left, size)):
-        yield part

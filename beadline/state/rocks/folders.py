@@ -1,0 +1,170 @@
+"""Where databases lie, whose they are, and how those of the dead go away.
+
+``<local dir>/beadline-rocksdb/<run>/<node>-<subtask>`` is common to the workers of a machine: one at a time has its
+lock. ``…/<run>/worker-<process>/`` is the :class:`Workplace` of one worker, which has its lock for as long as it lives.
+A workplace whose lock is free was left by a worker that died; a run without a workplace is over, or all its workers
+died. Whoever comes next removes both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+
+from beadline.errors import StepError
+from beadline.state.backend_settings import RocksSettings
+
+_RETRY_SECONDS = 0.005
+_BASE = "beadline-rocksdb"
+_WORKER, _LOCK = "worker-", ".lock"
+
+_held: set[str] = set()
+
+
+class Lock:
+    """The right to use a folder, which one process has at a time and loses when it dies.
+
+    POSIX locks are not inherited by processes that user code forks; within this process a set does the work.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._path = folder + _LOCK
+        self._file: int | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._file is not None
+
+    def acquire(self, seconds: float) -> bool:
+        """Wait a short while for it."""
+        until = time.monotonic() + seconds
+        while not self._try():
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_RETRY_SECONDS)
+        return True
+
+    def _try(self) -> bool:
+        if self._path in _held:
+            return False
+        file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            return False
+        self._file = file
+        _held.add(self._path)
+        return True
+
+    def release(self) -> None:
+        if self._file is not None:
+            _held.discard(self._path)
+            os.close(self._file)
+            self._file = None
+
+    def forget(self) -> None:
+        """Release it and remove its file: the folder is not used again."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+        self.release()
+
+
+class Workplace:
+    """This worker's part of a run's folder. It is there as long as one of its stores needs it.
+
+    :ivar run_folder: where the common databases lie
+    """
+
+    def __init__(self, root: str, run: str) -> None:
+        base = os.path.join(root, _BASE)
+        self.run_folder = os.path.join(base, run)
+        self.folder = os.path.join(self.run_folder, f"{_WORKER}{os.getpid()}-{uuid.uuid4().hex[:8]}")
+        self._base = base
+        self._lock = Lock(self.folder)
+        self._stores = 0
+        try:
+            with _alone_in(base):
+                _remove_dead(base)
+                os.makedirs(self.folder)
+                self._lock.acquire(0)
+        except OSError as error:
+            raise StepError(f"can't make the folder {self.folder} for RocksDB: {error}") from error
+
+    def new_folder(self, name: str) -> str:
+        """A folder for a database of this worker's own."""
+        return os.path.join(self.folder, f"{name}-{uuid.uuid4().hex[:8]}")
+
+    def enter(self) -> None:
+        self._stores += 1
+
+    def leave(self) -> bool:
+        """A store is closed; the last one takes the workplace along. True if it did."""
+        self._stores -= 1
+        if self._stores > 0:
+            return False
+        remove(self.folder)
+        self._lock.forget()
+        with contextlib.suppress(OSError), _alone_in(self._base):
+            _remove_dead(self._base)
+        return True
+
+
+_workplaces: dict[tuple[str, str], Workplace] = {}
+
+
+def enter_workplace(settings: RocksSettings, run: str, number: int) -> Workplace:
+    """The workplace for one store, made for the first of a run. Spark removes its local folders when it ends."""
+    spark = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
+    roots = settings.directories or tuple(spark) or (tempfile.gettempdir(),)
+    place = (roots[number % len(roots)], run)
+    found = _workplaces.get(place)
+    if found is None:
+        found = _workplaces[place] = Workplace(*place)
+    found.enter()
+    return found
+
+
+def leave_workplace(workplace: Workplace) -> None:
+    if workplace.leave():
+        for place in [place for place, known in _workplaces.items() if known is workplace]:
+            del _workplaces[place]
+
+
+def remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone_in(base: str) -> Iterator[None]:
+    """Workplaces are made and removed by one process at a time."""
+    os.makedirs(base, exist_ok=True)
+    folder = os.open(base, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _remove_dead(base: str) -> None:
+    for run in os.listdir(base):
+        folder = os.path.join(base, run)
+        alive = False
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name.startswith(_WORKER) and name.endswith(_LOCK):
+                workplace = os.path.join(folder, name.removesuffix(_LOCK))
+                lock = Lock(workplace)
+                if lock.acquire(0):
+                    remove(workplace)
+                    lock.forget()
+                else:
+                    alive = True
+        if not alive:
+            remove(folder)
