@@ -67,6 +67,7 @@ def main():
     parser.add_argument(
         "--execution-mode", choices=("thread", "process"), default="thread", help="how PyFlink runs Python"
     )
+    parser.add_argument("--backend", choices=("hashmap", "rocksdb"), default="hashmap", help="where state is kept")
     parser.add_argument("--checkpoints", metavar="FOLDER", help="take a checkpoint every second")
     arguments = parser.parse_args()
 
@@ -75,7 +76,7 @@ def main():
         config.set_string("execution.checkpointing.interval", "1 s")
         config.set_string("execution.checkpointing.dir", "file://" + os.path.abspath(arguments.checkpoints))
     config.set_string("python.execution-mode", arguments.execution_mode)
-    config.set_string("state.backend.type", "hashmap")
+    config.set_string("state.backend.type", arguments.backend)
     env = StreamExecutionEnvironment.get_execution_environment(config)
     env.set_parallelism(arguments.parallelism)
     if arguments.warm_up:

@@ -111,6 +111,13 @@ def slow_operator(arguments: argparse.Namespace) -> None:
             print(f"  PyFlink    {last_json([arguments.pyflink, program, *flags], PATH=path)}", flush=True)
 
 
+def rocksdb(arguments: argparse.Namespace) -> None:
+    """A keyed count in RocksDB, on the heap, and in PyFlink's RocksDB."""
+    command = [sys.executable, str(HERE / "rocksdb.py"), "--records", str(arguments.records)]
+    command += ["--keys", str(arguments.keys), "--pyflink-records", str(min(arguments.pyflink_records, 400_000))]
+    print(last_json([*command, *(["--pyflink", arguments.pyflink] if arguments.pyflink else [])]), flush=True)
+
+
 def script(name: str) -> Any:
     return lambda arguments: print(last_json([sys.executable, str(HERE / f"{name}.py")]))
 
@@ -123,19 +130,27 @@ BENCHMARKS = {
     "state_cost": script("state_cost"),
     "checkpoints": checkpoints,
     "slow_operator": slow_operator,
+    "rocksdb": rocksdb,
+    "rocksdb_large": script("rocksdb_large"),
+    "incremental": script("incremental"),
+    "savepoint": script("savepoint"),
+    "step_stalls": script("step_stalls"),
     "growth": script("growth"),
 }
+LONG = ("rocksdb_large", "incremental", "savepoint", "step_stalls", "growth")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"which ones, of {', '.join(BENCHMARKS)}; growth only if named")
+    parser.add_argument(
+        "names", nargs="*", help=f"which ones, of {', '.join(BENCHMARKS)}; {', '.join(LONG)} only if named"
+    )
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--pyflink", help="a Python with apache-flink")
     parser.add_argument("--pyflink-records", type=int, default=4_000_000, help="how many of the records PyFlink gets")
     arguments = parser.parse_args()
-    for name in arguments.names or [name for name in BENCHMARKS if name != "growth"]:
+    for name in arguments.names or [name for name in BENCHMARKS if name not in LONG]:
         BENCHMARKS[name](arguments)
 
 
