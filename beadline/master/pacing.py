@@ -1,5 +1,5 @@
-"""How large the next step is. Steps start small and grow by at most four times; they are bounded in records, state
-and time."""
+"""How large the next step is. Steps start small and grow by a few times each; they are bounded in records, state and
+time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ class Limits:
     """Bounds of a step.
 
     :ivar target_seconds: what a step with a backlog should take
+    :ivar max_growth: how many times larger than the last a step may be, as far as it may take longer than the target.
+        It may be larger still if it would not, even if all the time of the last one had gone into its records
     """
 
     first_rows: int = 2_000
@@ -63,6 +65,7 @@ class Pacing:
         for used, allowed in ((touched, limits.max_touched), (sent_bytes, limits.max_bytes)):
             if used > 0:
                 wanted = min(wanted, rows * allowed / used)
-        wanted = max(rows / limits.max_growth, min(wanted, rows * limits.max_growth))
+        growth = max(limits.max_growth, target / seconds) if seconds > 0 else limits.max_growth
+        wanted = max(rows / limits.max_growth, min(wanted, rows * growth))
         least = min(limits.least_rows, limits.first_rows, limits.max_rows)
         self.rows = int(max(least, min(limits.max_rows, wanted)))
