@@ -11,7 +11,7 @@ LIMITS = Limits(first_rows=100, max_rows=50_000, max_touched=10_000, max_bytes=1
 
 
 @given(st.lists(st.tuples(st.integers(0, 100_000), st.floats(0, 60), st.integers(0, 10**6), st.integers(0, 10**8))))
-def test_steps_stay_within_bounds_and_grow_fourfold_or_up_to_the_target(steps: list[tuple[int, float, int, int]]) -> None:
+def test_steps_stay_within_bounds_and_grow_fourfold_or_to_the_target(steps: list[tuple[int, float, int, int]]) -> None:
     pacing = Pacing(LIMITS)
     assert pacing.rows == 100
     for rows, seconds, touched, sent in steps:
