@@ -119,7 +119,7 @@ def main() -> None:
     throughput(200_000, None)
     few, many = cost(50_000), cost(2_000_000)
     off, on = [], []
-    for _ in range(3):  # in turn, because the machine may have other work
+    for _ in range(5):  # in turn, because the machine may have other work
         off.append(throughput(records, None))
         with tempfile.TemporaryDirectory() as folder:
             on.append(throughput(records, folder))

@@ -27,7 +27,7 @@ class Limits:
 
 
 # A step should take so many times its overhead, even if a short checkpoint interval asks for shorter ones.
-_WORTH = 8
+_WORTH = 10
 # Steps that take longer than this do so because of their records.
 _MOST_OVERHEAD = 0.25
 
