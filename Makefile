@@ -46,7 +46,7 @@ test: java $(INSTALLED) ## check style, types and imports, then run all tests
 	@echo "==> ruff format";  $(BIN)/ruff format --check .
 	@echo "==> mypy";         $(BIN)/mypy
 	@echo "==> lint-imports"; $(BIN)/lint-imports
-	@echo "==> pytest";       $(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not cluster" $(ARGS)
+	@echo "==> pytest";       $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not cluster" $(ARGS)
 
 .PHONY: test-cluster
 test-cluster: java $(INSTALLED) ## kill executors of a local cluster again and again (takes minutes)
