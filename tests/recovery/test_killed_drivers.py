@@ -45,7 +45,7 @@ def test_a_driver_killed_at_random_moments(tmp_path: Path, drivers: list[Driver]
             driver.wait_for("exactly-once")
         elif kill % 3 == 0:
             # The first checkpoint may come before the first step: this one gets some work done.
-            driver.wait_until(lambda before=seen: len(visible(tmp_path)) > before, "new output")  # type: ignore[misc]
+            driver.wait_until(lambda before=seen: len(visible(tmp_path)) > before, "new output")
         else:
             driver.wait_for_checkpoint()
         time.sleep(moments.uniform(0, 1.0))
