@@ -19,7 +19,7 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.errors import StateAccessError, StateMismatchError
 from beadline.state import keyed, ttl
 from beadline.state.description import Announcements, StateDescription, describe, text_of
-from beadline.state.key_groups import BoxedKey, encode_key
+from beadline.state.key_groups import encode_indexed
 from beadline.state.keyed import Scope, StateHandle
 from beadline.state.run import RunContent, TableChanges
 from beadline.state.store import Store
@@ -124,7 +124,7 @@ class KeyedBackend:
         worker that rebuilt its store goes through them like one that kept it. The caller sets the scope's slot."""
         handle = self.state(descriptor)
         slots = self._table(descriptor.name, handle.kind, False).slots()
-        for slot in sorted(slots, key=lambda s: s.encoded if s.__class__ is BoxedKey else encode_key(s)):
+        for slot in sorted(slots, key=encode_indexed):
             self.scope.slot = slot
             if _has_entry(handle):
                 yield slot, handle

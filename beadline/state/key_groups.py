@@ -197,6 +197,16 @@ def indexed(key: Any) -> Any:
     return key if _can_index(key) else BoxedKey(key, encode_key(key))
 
 
+def encode_indexed(key: Any) -> bytes:
+    """The canonical encoding of a key as state indexes it."""
+    return key.encoded if key.__class__ is BoxedKey else encode_key(key)
+
+
+def encode_slot(slot: Any, namespaced: bool) -> bytes:
+    """The canonical encoding of a slot's key."""
+    return encode_indexed(slot[0] if namespaced else slot)
+
+
 class KeyRouter:
     """Finds the subtask of a key, remembering keys it has seen: records repeat keys far more than they bring new
     ones."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from beadline.state.key_groups import BoxedKey, encode_key
+from beadline.state.key_groups import encode_slot
 from beadline.state.run import (
     Block,
     LoadedBlock,
@@ -117,7 +117,7 @@ class _Source:
             groups = _both(key_groups, self._key_groups)
             if block.overlaps(groups):
                 table = self._reader.load(block).within(groups)
-                keys = sorted(_encoded(slot, table.namespaced) for slot in table.changes)
+                keys = sorted(encode_slot(slot, table.namespaced) for slot in table.changes)
                 if keys:
                     self._keys[block.number] = keys[0], keys[-1]
                     step = max(1, len(keys) // _SAMPLES)
@@ -197,12 +197,7 @@ def _key_ranges(sources: Sequence[_Source], part: range, weight: float, budget: 
 def _between(table: TableChanges, low: bytes | None, high: bytes | None) -> TableChanges:
     kept: dict[Any, Any] = {}
     for slot, change in table.changes.items():
-        encoded = _encoded(slot, table.namespaced)
+        encoded = encode_slot(slot, table.namespaced)
         if (low is None or encoded >= low) and (high is None or encoded < high):
             kept[slot] = change
     return replace(table, changes=kept)
-
-
-def _encoded(slot: Any, namespaced: bool) -> bytes:
-    key = slot[0] if namespaced else slot
-    return key.encoded if key.__class__ is BoxedKey else encode_key(key)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
-from beadline.state.key_groups import BoxedKey, encode_key
+from beadline.state.key_groups import encode_indexed
 from beadline.state.tables import TABLE_KINDS, Changes, Table
 
 
@@ -131,8 +131,7 @@ class TimerTable(Table):
 
 def _order(slot: Any, namespaced: bool) -> tuple[bytes, str]:
     key, namespace = slot if namespaced else (slot, None)
-    encoded = key.encoded if isinstance(key, BoxedKey) else encode_key(key)
-    return encoded, "" if namespace is None else repr(namespace)
+    return encode_indexed(key), "" if namespace is None else repr(namespace)
 
 
 TABLE_KINDS[TimerTable.kind] = TimerTable

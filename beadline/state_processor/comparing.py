@@ -15,11 +15,10 @@ from typing import Any
 
 from beadline.checkpoint.snapshot import OperatorSnapshot
 from beadline.state.files import read_range
-from beadline.state.key_groups import hash_encoded
+from beadline.state.key_groups import encode_slot, hash_encoded
 from beadline.state.run import read_blocks
 from beadline.state.tables import Changes
 from beadline.state.version import Handle, RunRef, checksum_of
-from beadline.state_processor.entries import encoded_key
 from beadline.state_processor.slices import Slice, boundaries, owner_of, relevant, share_of, split
 
 
@@ -116,7 +115,7 @@ def _touched(pair: Pair, name: str) -> tuple[set[Any], list[range]]:
             if table == name:
                 slots.update(part.changes)
                 for slot in part.changes:
-                    groups.add(hash_encoded(encoded_key(slot, part.namespaced)) % pair.newer.max_parallelism)
+                    groups.add(hash_encoded(encode_slot(slot, part.namespaced)) % pair.newer.max_parallelism)
     ranges: list[range] = []
     for group in sorted(groups):
         if ranges and ranges[-1].stop == group:

@@ -7,17 +7,12 @@ from typing import Any
 
 from beadline.api.windows.window import CountWindow, TimeWindow
 from beadline.state.codec import thaw
-from beadline.state.key_groups import BoxedKey, encode_key
+from beadline.state.key_groups import BoxedKey
 
 
 def key_of(slot: Any, namespaced: bool) -> Any:
     key = slot[0] if namespaced else slot
     return key.key if key.__class__ is BoxedKey else key
-
-
-def encoded_key(slot: Any, namespaced: bool) -> bytes:
-    key = slot[0] if namespaced else slot
-    return key.encoded if key.__class__ is BoxedKey else encode_key(key)
 
 
 def window_of(namespace: Any) -> tuple[int, int] | None:

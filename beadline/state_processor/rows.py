@@ -17,9 +17,8 @@ from beadline.errors import KeyEncodingError, SerializationError, TypeMismatchEr
 from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from beadline.state.codec import dumps, freeze
 from beadline.state.files import read_range
-from beadline.state.key_groups import BoxedKey, encode_key, hash_encoded, indexed, subtask_of_key_group
+from beadline.state.key_groups import encode_indexed, encode_slot, hash_encoded, indexed, subtask_of_key_group
 from beadline.state.merging import merged
-from beadline.state_processor.entries import encoded_key
 from beadline.state_processor.reading import EVENT, PROCESSING
 from beadline.state_processor.slices import Slice
 from beadline.state_processor.values import Maker, maker_of
@@ -95,7 +94,7 @@ class ExistingRows:
             for name, table in content.items():
                 if name not in self.without:
                     for slot, change in table.changes.items():
-                        encoded = encoded_key(slot, table.namespaced)
+                        encoded = encode_slot(slot, table.namespaced)
                         yield self.target.row(name, table.kind, table.namespaced, slot, encoded, change)
 
 
@@ -208,7 +207,7 @@ def slot_of(cell: Any, key_of: Callable[[Any, Any], Any], owner: str) -> tuple[A
         raise Problem(f"{owner}: a key is null; leave such rows out")
     try:
         slot = indexed(key_of(cell, cell))
-        return slot, slot.encoded if slot.__class__ is BoxedKey else encode_key(slot)
+        return slot, encode_indexed(slot)
     except KeyEncodingError as error:
         raise Problem(f"{owner}: {error}") from error
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from beadline.errors import KeyEncodingError
-from beadline.state.key_groups import BoxedKey, encode_key, hash_encoded
+from beadline.state.key_groups import encode_indexed, encode_key, hash_encoded
 
 Encode = Callable[[Any], bytes]
 
@@ -27,11 +27,6 @@ OPAQUE = b"\xff"
 
 def head_of(table: int) -> bytes:
     return table.to_bytes(HEAD, "big")
-
-
-def encode_slot_key(key: Any) -> bytes:
-    encoded: bytes = key.encoded if key.__class__ is BoxedKey else encode_key(key)
-    return encoded
 
 
 def encode_namespace(namespace: Any) -> bytes:
@@ -142,11 +137,11 @@ class RowKeys:
         prefixes, maximum, followed = self.prefixes, self.max_parallelism, self._followed
 
         def of_key(key: Any) -> bytes:
-            encoded = encode_slot_key(key)
+            encoded = encode_indexed(key)
             return prefixes[hash_encoded(encoded) % maximum] + (escaped(encoded) if followed else encoded)
 
         def of_key_and_namespace(slot: Any) -> bytes:
-            encoded, namespace = encode_slot_key(slot[0]), encode_namespace(slot[1])
+            encoded, namespace = encode_indexed(slot[0]), encode_namespace(slot[1])
             group = prefixes[hash_encoded(encoded) % maximum]
             return group + escaped(encoded) + (escaped(namespace) if followed else namespace)
 
@@ -182,8 +177,8 @@ class TimerKeys:
 
     def of(self, timestamp: int, slot: Any) -> bytes:
         if not self.namespaced:
-            return self.at(timestamp) + escaped(encode_slot_key(slot))
-        return self.at(timestamp) + escaped(encode_slot_key(slot[0])) + encode_namespace(slot[1])
+            return self.at(timestamp) + escaped(encode_indexed(slot))
+        return self.at(timestamp) + escaped(encode_indexed(slot[0])) + encode_namespace(slot[1])
 
     def timestamp_of(self, row: bytes) -> int:
         return int.from_bytes(row[HEAD : HEAD + 8], "big") - _TIME_BIAS
