@@ -9,7 +9,15 @@ import typer
 
 import beadline
 from beadline.cli.savepoint import app as savepoint_app
-from beadline.cli.script import job_options, run_program
+from beadline.cli.script import (
+    AllowNonRestored,
+    Arguments,
+    Definitions,
+    Parallelism,
+    PyFlink,
+    job_options,
+    run_program,
+)
 
 app = typer.Typer(
     name="beadline",
@@ -41,13 +49,9 @@ def _common(
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program to run.")],
-    args: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on to the program.")] = None,
-    parallelism: Annotated[
-        int | None, typer.Option("-p", "--parallelism", metavar="N", min=1, help="Default parallelism of the job.")
-    ] = None,
-    pyflink: Annotated[
-        bool, typer.Option("--pyflink", help="Let the program's 'import pyflink' mean Beadline.")
-    ] = False,
+    args: Arguments = None,
+    parallelism: Parallelism = None,
+    pyflink: PyFlink = False,
     savepoint: Annotated[
         str | None,
         typer.Option(
@@ -57,10 +61,7 @@ def run(
             help="Go on from this checkpoint or savepoint; 'latest' for the newest checkpoint of the job.",
         ),
     ] = None,
-    allow_non_restored: Annotated[
-        bool,
-        typer.Option("-n", "--allow-non-restored-state", help="Drop state that the program has no operator for."),
-    ] = False,
+    allow_non_restored: AllowNonRestored = False,
     claim_mode: Annotated[
         str | None,
         typer.Option(
@@ -69,9 +70,7 @@ def run(
             help="Whom the savepoint of -s belongs to then: no_claim (it is left alone) or claim (the job).",
         ),
     ] = None,
-    define: Annotated[
-        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="Set an option of the job; may be repeated.")
-    ] = None,
+    define: Definitions = None,
 ) -> None:
     """Run a program. Options come before SCRIPT; everything behind it is passed on untouched."""
     options = job_options(define or [], parallelism)

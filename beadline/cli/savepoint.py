@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from beadline.cli.script import job_options, run_program
+from beadline.cli.script import (
+    AllowNonRestored,
+    Arguments,
+    Definitions,
+    Parallelism,
+    PyFlink,
+    job_options,
+    run_program,
+)
 
 if TYPE_CHECKING:
     from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
@@ -46,20 +55,11 @@ def show(path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint 
 def diff(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")],
     script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program.")],
-    args: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on to the program.")] = None,
-    parallelism: Annotated[
-        int | None, typer.Option("-p", "--parallelism", metavar="N", min=1, help="Default parallelism of the job.")
-    ] = None,
-    pyflink: Annotated[
-        bool, typer.Option("--pyflink", help="Let the program's 'import pyflink' mean Beadline.")
-    ] = False,
-    allow_non_restored: Annotated[
-        bool,
-        typer.Option("-n", "--allow-non-restored-state", help="Drop state that the program has no operator for."),
-    ] = False,
-    define: Annotated[
-        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="Set an option of the job; may be repeated.")
-    ] = None,
+    args: Arguments = None,
+    parallelism: Parallelism = None,
+    pyflink: PyFlink = False,
+    allow_non_restored: AllowNonRestored = False,
+    define: Definitions = None,
 ) -> None:
     """Tell what would become of the state if a program went on from it. The program runs up to its execute(), no job
     is started, and the exit code is 0 if it would start. Options come before PATH."""
@@ -81,13 +81,9 @@ def dispose(
 ) -> None:
     """Remove a savepoint or a retained checkpoint: what Beadline wrote there, and nothing else."""
     from beadline.checkpoint.disposal import dispose_savepoint
-    from beadline.checkpoint.snapshot import SnapshotError
 
-    try:
+    with _problems_told():
         disposed = dispose_savepoint(path)
-    except SnapshotError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
     typer.echo(f"Savepoint '{path}' disposed: {disposed.files} files, {disposed.bytes:,} bytes.")
     if not disposed.is_gone:
         typer.echo(f"There is something else in {disposed.folder}, which stays.")
@@ -127,10 +123,18 @@ def _show(comparison: Comparison) -> None:
 
 def _read(path: str) -> Snapshot:
     from beadline.checkpoint.lookup import read_snapshot
+
+    with _problems_told():
+        return read_snapshot(path)
+
+
+@contextmanager
+def _problems_told() -> Iterator[None]:
+    """What is wrong with a snapshot is said in one sentence, and ends the command."""
     from beadline.checkpoint.snapshot import SnapshotError
 
     try:
-        return read_snapshot(path)
+        yield
     except SnapshotError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None

@@ -8,12 +8,28 @@ from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated, TypeAlias
 
 import typer
 
 from beadline import pyflink_alias
 from beadline.cli.failure import report_failure
 from beadline.common.cli_defaults import PARALLELISM_KEY, set_overrides
+
+# What every command that runs a program takes.
+Arguments: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on to the program.")]
+Parallelism: TypeAlias = Annotated[
+    int | None, typer.Option("-p", "--parallelism", metavar="N", min=1, help="Default parallelism of the job.")
+]
+PyFlink: TypeAlias = Annotated[
+    bool, typer.Option("--pyflink", help="Let the program's 'import pyflink' mean Beadline.")
+]
+AllowNonRestored: TypeAlias = Annotated[
+    bool, typer.Option("-n", "--allow-non-restored-state", help="Drop state that the program has no operator for.")
+]
+Definitions: TypeAlias = Annotated[
+    list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="Set an option of the job; may be repeated.")
+]
 
 
 def run_script(script: Path, args: Sequence[str]) -> None:
