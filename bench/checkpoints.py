@@ -68,18 +68,23 @@ def count(env: StreamExecutionEnvironment, keys: int, rounds: int, function: Cou
     counted.filter(lambda result: False).print()
 
 
+def watched(client: Any) -> dict[int, dict[str, Any]]:
+    """All checkpoints of a job by number: a job remembers its newest only, so it is asked again and again."""
+    seen: dict[int, dict[str, Any]] = {}
+    while not client.get_job_status().result().is_globally_terminal_state():
+        seen.update({entry["id"]: entry for entry in client.get_checkpoint_statistics()})
+        time.sleep(0.05)
+    client.get_job_execution_result().result()
+    seen.update({entry["id"]: entry for entry in client.get_checkpoint_statistics()})
+    return seen
+
+
 def cost(keys: int) -> dict[str, float]:
     """A checkpoint behind every step that touches the chosen keys."""
     with tempfile.TemporaryDirectory() as folder:
         env = environment(folder, interval="10 ms")
         count(env, keys, ROUNDS, Count())
-        client = env.execute_async(f"{keys} keys")
-        seen: dict[int, dict[str, Any]] = {}
-        while not client.get_job_status().result().is_globally_terminal_state():
-            seen.update({entry["id"]: entry for entry in client.get_checkpoint_statistics()})
-            time.sleep(0.05)
-        client.get_job_execution_result().result()
-        seen.update({entry["id"]: entry for entry in client.get_checkpoint_statistics()})
+        seen = watched(env.execute_async(f"{keys} keys"))
     loading = -(-keys // LOAD)
     done = [e for e in seen.values() if e["status"] == "COMPLETED" and e["step"] > loading + 1]
     writing = [e["ended_at"] - e["taken_at"] for e in done]

@@ -12,11 +12,10 @@ import argparse
 import json
 import statistics
 import tempfile
-import time
 from itertools import pairwise
 from typing import Any
 
-from checkpoints import Count, environment
+from checkpoints import Count, environment, watched
 from keyed_load import LOAD, LoadThenTouch
 
 from beadline.common import Types, WatermarkStrategy
@@ -30,13 +29,7 @@ def uploads(keys: int, rounds: int, backend: str) -> dict[str, Any]:
         records = env.from_source(source, WatermarkStrategy.no_watermarks(), "keys")
         counted = records.key_by(lambda record: record[0], key_type=Types.LONG()).process(Count())
         counted.filter(lambda result: False).print()
-        client = env.execute_async(f"{keys} keys")
-        seen: dict[int, dict[str, Any]] = {}
-        while not client.get_job_status().result().is_globally_terminal_state():
-            seen.update({entry["id"]: entry for entry in client.get_checkpoint_statistics()})
-            time.sleep(0.05)
-        client.get_job_execution_result().result()
-        seen.update({entry["id"]: entry for entry in client.get_checkpoint_statistics()})
+        seen = watched(env.execute_async(f"{keys} keys"))
     loading = -(-keys // LOAD)
     done = sorted((e for e in seen.values() if e["status"] == "COMPLETED"), key=lambda e: e["step"])
     # One step a checkpoint: others upload what was touched in several.
