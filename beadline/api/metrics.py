@@ -35,7 +35,7 @@ class Counter(Metric):
 
     def __init__(self) -> None:
         self._count = 0
-        self._drained: int | None = None
+        self._drained = 0
 
     def inc(self, n: int = 1) -> None:
         """Adds ``n``."""
@@ -49,11 +49,10 @@ class Counter(Metric):
         """The count of this subtask since its function was opened."""
         return self._count
 
-    def drain(self) -> int | None:
-        """What was added since the last drain; ``None`` if that is nothing and the metric is already known."""
-        if self._drained == self._count:
-            return None
-        increment = self._count - (self._drained or 0)
+    def drain(self) -> int:
+        """What was added since the last drain. Nothing is told too: reports of a step that is run again, where a metric
+        is new, have to be equal."""
+        increment = self._count - self._drained
         self._drained = self._count
         return increment
 
@@ -78,10 +77,9 @@ class Meter(Metric):
         """The events of this subtask since its function was opened."""
         return self._counter.get_count()
 
-    def drain(self) -> tuple[int, int] | None:
-        """The events since the last drain and the time span; ``None`` if there is nothing new."""
-        events = self._counter.drain()
-        return None if events is None else (events, self.time_span_in_seconds)
+    def drain(self) -> tuple[int, int]:
+        """The events since the last drain and the time span."""
+        return self._counter.drain(), self.time_span_in_seconds
 
     def __repr__(self) -> str:
         return f"Meter({self.get_count()} events)"

@@ -88,7 +88,7 @@ def _opened(node: PlanNode, parameters: dict[str, str], header: StepHeader) -> D
         operator.close()
     descriptors = operator.descriptors()
     hooks = {place: tuple(descriptor.migrations) for place, descriptor in descriptors.items() if descriptor.migrations}
-    return DeclaredStates(operator.announced(0), unknown, hooks)
+    return DeclaredStates(operator.descriptions(), unknown, hooks)
 
 
 def _told(error: BaseException) -> str:

@@ -186,9 +186,8 @@ class FunctionStates:
         self._sealed_if_before = self._header.step
         return self._base, handle if handle.version != self._base else None
 
-    def announced(self, step: int) -> tuple[StateDescription, ...]:
-        """States that the driver is to learn of."""
-        return self._backend.announcements.of(step) if self._backend is not None else ()
+    def descriptions(self) -> list[StateDescription]:
+        return self._backend.descriptions() if self._backend is not None else []
 
     def descriptors(self) -> dict[str, StateDescriptor]:
         return self._backend.descriptors() if self._backend is not None else {}

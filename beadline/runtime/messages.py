@@ -85,7 +85,7 @@ class SubtaskAck:
     :ivar states: its operator state at the end of the step, None if it has none or nothing changed
     :ivar next_timer: when it wants a step next, in processing time
     :ivar touched: how many state entries it changed
-    :ivar descriptions: states that were declared for the first time since the last sealed step
+    :ivar descriptions: its states, as far as functions have declared them
     """
 
     node: int

@@ -343,7 +343,7 @@ class Task:
                 if operator.backend is not None:
                     self._write_delta(operator, ack)
                 self._write_states(operator, ack)
-                ack.descriptions = operator.announced(self._header.step)
+                ack.descriptions = operator.descriptions()
                 ack.changed_fields = self._changed_fields(operator)
                 acks.append(ack)
             if self._header.final:

@@ -18,7 +18,7 @@ from beadline.api.state_descriptors import (
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import StateAccessError, StateMismatchError
 from beadline.state import keyed, ttl
-from beadline.state.description import Announcements, StateDescription, describe, text_of
+from beadline.state.description import StateDescription, describe, text_of
 from beadline.state.key_groups import encode_indexed
 from beadline.state.keyed import Scope, StateHandle
 from beadline.state.run import RunContent, TableChanges
@@ -53,18 +53,16 @@ class KeyedBackend:
 
     :ivar scope: plain state, by key
     :ivar window_scope: state that belongs to a window, by key and window
-    :ivar announcements: what is to be told of the states
     """
 
     def __init__(self, operator: str) -> None:
         self._operator = operator
         self.scope = Scope()
         self.window_scope = Scope()
-        self._handles: dict[str, tuple[StateDescriptor, StateHandle, bool]] = {}
+        self._handles: dict[str, tuple[StateDescriptor, StateHandle, StateDescription]] = {}
         self._tables: dict[str, Table] = {}
         self._store: Store | None = None
-        self.announcements = Announcements()
-        self._silent_timers = set(_TIMERS)
+        self._timers_set: list[StateDescription] = []
         self.event_timers: TimerTable
         self.processing_timers: TimerTable
 
@@ -75,8 +73,8 @@ class KeyedBackend:
         self.scope.now = self.window_scope.now = now
         self.event_timers = self._timers(EVENT_TIMERS, namespaced_timers)
         self.processing_timers = self._timers(PROCESSING_TIMERS, namespaced_timers)
-        for name, (_, handle, windowed) in self._handles.items():
-            handle.point_at(self._table(name, handle.kind, windowed))
+        for name, (_, handle, described) in self._handles.items():
+            handle.point_at(self._table(name, handle.kind, described.namespaced))
 
     def _timers(self, name: str, namespaced: bool) -> TimerTable:
         table = self._table(name, TimerTable.kind, namespaced)
@@ -100,7 +98,7 @@ class KeyedBackend:
         """
         known = self._handles.get(descriptor.name)
         if known is not None:
-            if type(known[0]) is not type(descriptor) or known[2] != windowed:
+            if type(known[0]) is not type(descriptor) or known[2].namespaced != windowed:
                 raise StateAccessError(
                     f"operator '{self._operator}': state '{descriptor.name}' is already registered "
                     f"by a {type(known[0]).__name__}; use another name"
@@ -108,9 +106,10 @@ class KeyedBackend:
             return known[1]
         makers = _PLAIN if descriptor.ttl_config is None else _EXPIRING
         handle: StateHandle = makers[type(descriptor)](descriptor, self.window_scope if windowed else self.scope)
-        self._handles[descriptor.name] = (descriptor, handle, windowed)
         described = describe(descriptor, handle.kind, namespaced=windowed)
-        self.announcements.add(described if holds is None else replace(described, type=text_of(holds)))
+        if holds is not None:
+            described = replace(described, type=text_of(holds))
+        self._handles[descriptor.name] = (descriptor, handle, described)
         if self._store is not None:
             handle.point_at(self._table(descriptor.name, handle.kind, windowed))
         return handle
@@ -118,6 +117,10 @@ class KeyedBackend:
     def descriptors(self) -> dict[str, StateDescriptor]:
         """Of all states that were asked for so far, by name."""
         return {name: descriptor for name, (descriptor, _, _) in self._handles.items()}
+
+    def descriptions(self) -> list[StateDescription]:
+        """Of all states that were asked for so far, and of the timers that the last step changed."""
+        return [described for _, _, described in self._handles.values()] + self._timers_set
 
     def entries(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, StateHandle]]:
         """All slots that have an entry in a state, each with the state's handle, in the order of their encoded keys: a
@@ -146,13 +149,12 @@ class KeyedBackend:
             changes = table.take_changes()
             if changes:
                 content[name] = TableChanges(table.kind, table.namespaced, changes, self._ttl_ms(name))
-        for name in self._silent_timers & content.keys():
+        self._timers_set.clear()
+        for name in _TIMERS.keys() & content.keys():
             # Every keyed operator has these tables; it has timers once one was set.
-            self._silent_timers.remove(name)
-            timers = StateDescription(
-                name, TimerTable.kind, descriptor=_TIMERS[name], namespaced=content[name].namespaced
+            self._timers_set.append(
+                StateDescription(name, TimerTable.kind, descriptor=_TIMERS[name], namespaced=content[name].namespaced)
             )
-            self.announcements.add(timers)
         self._tables = {}
         self._store = None
         return content

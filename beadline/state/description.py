@@ -64,26 +64,3 @@ def text_of(info: TypeInformation | None) -> str:
         return "" if info is None else type_to_text(info)
     except ConfigurationError:
         return ""
-
-
-class Announcements:
-    """Descriptions on their way from a worker to the driver, each once.
-
-    A step may be run again, and then its first acknowledgement did not count: what it announced is announced again.
-    """
-
-    def __init__(self) -> None:
-        self._all: list[StateDescription] = []
-        self._step: int | None = None
-        self._before = 0
-        self._sent = 0
-
-    def add(self, description: StateDescription) -> None:
-        self._all.append(description)
-
-    def of(self, step: int) -> tuple[StateDescription, ...]:
-        """What this step has to announce."""
-        if step != self._step:
-            self._step, self._before = step, self._sent
-        self._sent = len(self._all)
-        return tuple(self._all[self._before :])

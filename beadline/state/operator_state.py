@@ -13,7 +13,7 @@ from beadline.api.state import BroadcastState, ListState
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from beadline.errors import StateAccessError, StateMismatchError, TypeMismatchError
 from beadline.state.codec import Frozen, freeze, is_immutable, thaw
-from beadline.state.description import OPERATOR, Announcements, StateDescription, describe
+from beadline.state.description import OPERATOR, StateDescription, describe
 from beadline.state.keyed import checked_converter
 from beadline.state.operator_handles import (
     BROADCAST,
@@ -253,7 +253,6 @@ class OperatorStateBackend:
     """Hands out the states of one operator subtask, loads them and stores what changed.
 
     :ivar version: the version the states stand at, None before the first one
-    :ivar announcements: what is to be told of the states
     """
 
     def __init__(self, operator: str) -> None:
@@ -262,7 +261,6 @@ class OperatorStateBackend:
         self._refs: dict[str, StateRef] = {}
         self._states: dict[str, tuple[_Held, StateDescriptor | None, Any]] = {}
         self._read: Read | None = None
-        self.announcements = Announcements()
 
     def __repr__(self) -> str:
         return f"<OperatorStateBackend of '{self._operator}' at {str(self.version)[:8]}: {sorted(self._states)}>"
@@ -351,7 +349,6 @@ class OperatorStateBackend:
             state = make()
             self._fill(name, state)
             self._states[name] = (state, descriptor, owner)
-            self.announcements.add(_described(name, mode, descriptor))
             return state
         state, first, first_owner = known
         if state.mode != mode:
@@ -374,6 +371,10 @@ class OperatorStateBackend:
     def descriptors(self) -> dict[str, StateDescriptor]:
         """Of all states that were asked for so far, by name."""
         return {name: descriptor for name, (_, descriptor, _) in self._states.items() if descriptor is not None}
+
+    def descriptions(self) -> list[StateDescription]:
+        """Of all states that were asked for so far."""
+        return [_described(name, state.mode, descriptor) for name, (state, descriptor, _) in self._states.items()]
 
     def broadcast_states(self) -> Iterator[OperatorBroadcastState]:
         for state, _, _ in self._states.values():

@@ -18,7 +18,8 @@ def test_steps_stay_within_bounds_and_grow_fourfold_or_to_the_target(steps: list
         before = pacing.rows
         pacing.sealed(rows, seconds, touched, sent)
         assert 100 <= pacing.rows <= 50_000
-        within_target = rows * 2.0 / seconds if seconds > 0 else 0
+        # A step may take longer than the target to be worth its overhead: ten times a quarter of a second at most.
+        within_target = rows * 2.5 / seconds if seconds > 0 else 0
         assert pacing.rows <= max(4 * rows, within_target, before)
         assert pacing.rows >= min(before, rows // 4) or pacing.rows == 100
 

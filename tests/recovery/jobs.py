@@ -176,14 +176,15 @@ class CountAndSum(KeyedProcessFunction):
 
     :param accidents: what happens from some numbers on, once each: ``fail``, ``kill`` (the worker), ``kill executor``
         or ``sleep``
-    :param gate: what accidents wait for, see :class:`Accident`
+    :param gate: what accidents wait for, see :class:`Accident`; a killed worker needs no checkpoint to go back to
     """
 
     def __init__(
         self, folder: Path | str, accidents: Mapping[int, str] | None = None, gate: str | None = COMPLETED
     ) -> None:
         self._accidents = [
-            (number, what, Accident(folder, f"{what}-{number}", gate)) for number, what in (accidents or {}).items()
+            (number, what, Accident(folder, f"{what}-{number}", None if what == "kill" else gate))
+            for number, what in (accidents or {}).items()
         ]
 
     def open(self, runtime_context: RuntimeContext) -> None:

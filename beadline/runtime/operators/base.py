@@ -156,10 +156,11 @@ class Operator:
         ack.watermark = self.gate.current
         ack.metrics = self.context.metrics.drain()
 
-    def announced(self, step: int) -> tuple[StateDescription, ...]:
-        """States, keyed and of the operator, that the driver is to learn of."""
-        keyed = self.backend.announcements.of(step) if self.backend is not None else ()
-        return keyed + self.states.announced(step)
+    def descriptions(self) -> tuple[StateDescription, ...]:
+        """Of the states, keyed and of the operator, that there are. They are told with every step: acknowledgements
+        pass through exchanges, and a task that is run again in a new worker has to send what the first one sent."""
+        keyed = self.backend.descriptions() if self.backend is not None else []
+        return tuple(sorted(keyed + self.states.descriptions(), key=lambda state: (state.scope, state.name)))
 
     def descriptors(self) -> dict[tuple[str, str], StateDescriptor]:
         """Of all states that were asked for so far, by scope and name."""
