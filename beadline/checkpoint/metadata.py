@@ -298,6 +298,8 @@ def _run_to_json(run: RunRef, folder: str) -> dict[str, Any]:
         written["checksum"] = run.checksum
     if run.groups is not None:
         written["groups"] = list(run.groups)
+    if run.counted is not None:
+        written["counted"] = run.counted
     if run.inline is not None:
         written["inline"] = base64.b64encode(run.inline).decode()
     else:
@@ -311,14 +313,15 @@ def _run_from_json(read: dict[str, Any], folder: str) -> RunRef:
     version, entries, size = _str(read["version"]), _int(read["entries"]), _int(read["size"])
     checksum = _str(read["checksum"]) if "checksum" in read else None
     groups = (_int(read["groups"][0]), _int(read["groups"][1])) if "groups" in read else None
+    counted = _int(read["counted"]) if "counted" in read else None
     if "inline" in read:
         inline = base64.b64decode(read["inline"], validate=True)
         if len(inline) != size:
             raise SnapshotError(f"run {version} has {len(inline)} bytes and should have {size}")
-        return RunRef(version, entries, size, inline=inline, checksum=checksum, groups=groups)
+        return RunRef(version, entries, size, inline=inline, checksum=checksum, groups=groups, counted=counted)
     path = to_absolute(_str(read["path"]), folder)
     offset = _int(read["offset"])
-    return RunRef(version, entries, size, path=path, offset=offset, checksum=checksum, groups=groups)
+    return RunRef(version, entries, size, None, path, offset, checksum, groups, counted)
 
 
 def _int(value: Any) -> int:

@@ -319,6 +319,8 @@ class Attempt:
         self._out.results.taken(take.id)
         sinks = self._out.sinks.take(take.id, take.kind.commits)
         snapshot = self.truth.snapshot(take, self._out.settings.clock(), sinks, in_flight)
+        if not take.kind.is_savepoint:
+            self.truth.book.checkpointed()
         generated = [(o.name, o.uid) for o in snapshot.operators if o.generated_uid and has_state(o)]
         if take.kind.is_savepoint and generated:
             self._out.results.warn(generated_uids(generated))

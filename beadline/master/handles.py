@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 import xxhash
 
-from beadline.graph.plan import Plan, PlanNode
+from beadline.graph.plan import Plan
+from beadline.master.tiers import Budget, Window, first_group, left_of, windows_of
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.files import RunFiles, local_path
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator_handles import UNION, OperatorStateHandle, with_unions
-from beadline.state.slicing import layers_of, load_of, slices_of, within
+from beadline.state.slicing import within
 from beadline.state.version import Handle, RunRef, checksum_of, root_version
 
 _LOG = logging.getLogger("beadline")
@@ -22,15 +23,7 @@ _LOG = logging.getLogger("beadline")
 # file.
 _INLINE_RUNS = 8
 _INLINE_BYTES = 16 << 10
-# The newest runs are not merged: a worker that missed some steps finds its version among them.
-_KEEP_NEWEST = 4
-_MERGE_AT_LEAST = 8
-_TIER_FLOOR = 64 << 10
 _LARGE_UNION = 16 << 20
-
-
-def _size(layer: tuple[RunRef, ...]) -> int:
-    return sum(run.size for run in layer)
 
 
 class StateBook:
@@ -48,6 +41,7 @@ class StateBook:
         self.states: dict[tuple[int, int], OperatorStateHandle] = {}
         self._large_unions: set[tuple[int, str]] = set()
         self._written: set[str] = set()
+        self._budget = Budget()
         for node in plan.nodes.values():
             for subtask in range(node.parallelism) if node.keyed else ():
                 groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
@@ -64,6 +58,7 @@ class StateBook:
         """A step was sealed: its deltas lead to the next versions."""
         for key, run in deltas:
             handle = self.handles[key].plus(run)
+            self._budget.wrote(run.size)
             if run.path is not None:
                 self._written.add(run.path)
             self.handles[key] = handle
@@ -119,60 +114,64 @@ class StateBook:
             self.handles[key] = Handle(handle.root, tuple(runs))
 
     def merges(self) -> list[MergeRequest]:
-        """Runs that should become one, in parts that are short work each.
-
-        A window of layers grows from the newest ones back, as long as the next older layer is not much larger than
-        what the window already holds: a large one is rewritten only when a good part of it has changed.
-        """
+        """Key groups of runs that should become one, each short work: the smallest windows first, as far as the budget
+        goes."""
+        wanted = [(window, key) for key in self.handles for window in self._windows(key)]
         requests: list[MergeRequest] = []
-        for (node_id, subtask), handle in self.handles.items():
-            old = layers_of(handle.runs)
-            newest = 0
-            while old and newest < _KEEP_NEWEST:
-                newest += len(old.pop())
-            start, held = len(old), 0
-            while start > 0 and (held == 0 or _size(old[start - 1]) <= 2 * held + _TIER_FLOOR):
-                start -= 1
-                held += _size(old[start])
-            if len(old) - start >= _MERGE_AT_LEAST:
-                window = tuple(run for layer in old[start:] for run in layer)
-                parent = old[start - 1][-1].version if start else handle.root
-                requests += self._parts(self._plan.nodes[node_id], subtask, window, start == 0, parent)
+        for window, (node_id, subtask) in sorted(wanted, key=lambda found: (found[0].weight, found[1])):
+            node, groups = self._plan.nodes[node_id], self._groups_of(node_id, subtask)
+            for part in self._budget.spend(window):
+                requests.append(
+                    MergeRequest(
+                        node_id,
+                        subtask,
+                        node.max_parallelism,
+                        within(window.runs, part),
+                        window.lies_on_nothing(part),
+                        None if part == groups else (part.start, part.stop),
+                        (window.runs[0].version, window.runs[-1].version),
+                        part.stop == groups.stop,
+                    )
+                )
         return requests
 
-    def _parts(
-        self, node: PlanNode, subtask: int, window: tuple[RunRef, ...], from_root: bool, parent: str
-    ) -> Iterator[MergeRequest]:
-        whole = MergeRequest(node.id, subtask, node.max_parallelism, window, from_root)
-        slices = slices_of(key_group_range(subtask, node.parallelism, node.max_parallelism), load_of(window))
-        if len(slices) == 1:
-            yield whole
-            return
-        for number, groups in enumerate(slices):
-            yield replace(
-                whole,
-                runs=within(window, groups),
-                groups=(groups.start, groups.stop),
-                part=(number, len(slices)),
-                replaces=whole.span,
-                parent=parent,
-            )
+    def _windows(self, key: tuple[int, int]) -> list[Window]:
+        return windows_of(self.handles[key], self._groups_of(*key))
+
+    def _groups_of(self, node_id: int, subtask: int) -> range:
+        node = self._plan.nodes[node_id]
+        return key_group_range(subtask, node.parallelism, node.max_parallelism)
 
     def take_merges(self, results: Iterable[MergeResult]) -> None:
-        """Replace runs by what they were merged to, where all parts are there."""
-        merged: dict[tuple[int, int, tuple[str, str]], dict[int, MergeResult]] = {}
+        """Replace key groups of runs by what they were merged to. What is left of the runs follows behind."""
+        merged: dict[tuple[tuple[int, int], tuple[str, str]], dict[range, RunRef]] = {}
+        written = 0
         for result in results:
-            request = result.request
-            assert result.run.path is not None
-            self._written.add(result.run.path)
-            merged.setdefault((request.node, request.subtask, request.span), {})[request.part[0]] = result
-        for (node, subtask, span), parts in merged.items():
-            if len(parts) < next(iter(parts.values())).request.part[1]:
-                continue
-            runs = [parts[number].run for number in sorted(parts)]
-            handle = self.handles[node, subtask].replacing(*span, *runs)
-            if handle is not None:
-                self.handles[node, subtask] = handle
+            request, run = result.request, result.run
+            assert run.path is not None
+            self._written.add(run.path)
+            written += run.size
+            key = (request.node, request.subtask)
+            part = self._groups_of(*key) if request.groups is None else range(*request.groups)
+            merged.setdefault((key, request.span), {})[part] = run
+        self._budget.ended(written)
+        for (key, span), parts in merged.items():
+            self._take(key, span, parts)
+
+    def _take(self, key: tuple[int, int], span: tuple[str, str], parts: dict[range, RunRef]) -> None:
+        handle, groups = self.handles[key], self._groups_of(*key)
+        window = within(handle.between(*span), groups)
+        if not window:
+            return
+        done = min(map(first_group, window))
+        runs = []
+        for part in sorted(parts, key=lambda part: part.start):
+            if part.start == done:
+                runs.append(parts[part])
+                done = part.stop
+        if runs:
+            left = left_of(window, range(done, groups.stop))
+            self.handles[key] = handle.replacing(*span, *runs, *left)
 
     def live_files(self) -> set[str]:
         """The files behind the current versions."""
@@ -196,6 +195,10 @@ class StateBook:
             return run
         self._written.add(copy.path)
         return replace(run, path=copy.path, offset=copy.offset, checksum=copy.checksum)
+
+    def checkpointed(self) -> None:
+        """A checkpoint was taken of what the handles name now."""
+        self._budget.checkpointed()
 
     def own(self, paths: Iterable[str]) -> None:
         """Files that the job was restored from and may delete when nobody needs them any more."""

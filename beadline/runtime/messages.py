@@ -134,14 +134,12 @@ class TaskAck:
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """Runs of one handle that are to become one, or one part of that work.
+    """Runs of one handle that are to become one, or some key groups of them.
 
     :ivar from_root: nothing lies below them
-    :ivar groups: the slice of key groups that this part is about; None for all
-    :ivar part: the number of this part, and how many there are
-    :ivar replaces: versions of the first and the last run that all parts together replace; those of ``runs`` if there
-        is only one part
-    :ivar parent: the version below them all
+    :ivar groups: the key groups that this is about; None for all
+    :ivar replaces: versions of the first and the last run of the window; those of ``runs`` if nothing is said
+    :ivar complete: no key groups of the window remain behind these
     """
 
     node: int
@@ -150,26 +148,24 @@ class MergeRequest:
     runs: tuple[RunRef, ...]
     from_root: bool
     groups: tuple[int, int] | None = None
-    part: tuple[int, int] = (0, 1)
     replaces: tuple[str, str] = ("", "")
-    parent: str = ""
+    complete: bool = True
 
     @property
     def span(self) -> tuple[str, str]:
-        """Versions of the first and the last run that are replaced."""
+        """Versions of the first and the last run of the window."""
         return self.replaces if self.replaces[1] else (self.runs[0].version, self.runs[-1].version)
 
     @property
     def version(self) -> str:
-        """What the merged run leads to: a version between the parent and the last, or the last itself."""
-        number, parts = self.part
-        last = self.span[1]
-        return last if number == parts - 1 else next_version(self.parent, f"{last} {number} of {parts}".encode())
+        """What the merged run leads to: the version of the last run, or one on the way there."""
+        first, last = self.span
+        return last if self.complete else next_version(last, f"{self.groups} of {first}".encode())
 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The merged run. The last part leads to the version of the last run that is replaced."""
+    """The merged run."""
 
     request: MergeRequest
     run: RunRef

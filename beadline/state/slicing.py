@@ -18,7 +18,7 @@ PIECE_BYTES = 8 << 20
 def load_of(runs: Iterable[RunRef]) -> float:
     """How many pieces of work some runs are."""
     runs = tuple(runs)
-    return max(sum(run.entries for run in runs) / PIECE_ENTRIES, sum(run.size for run in runs) / PIECE_BYTES)
+    return max(sum(run.entries for run in runs) / PIECE_ENTRIES, sum(run.weight for run in runs) / PIECE_BYTES)
 
 
 def slices_of(key_groups: range, load: float) -> list[range]:

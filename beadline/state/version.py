@@ -36,10 +36,11 @@ class RunRef:
     """Where one run of a handle is: carried along (``inline``) or a part of a file.
 
     :ivar version: the version that this run leads to
-    :ivar entries: how many changes it holds
+    :ivar entries: how many changes count in it; about, if not all of its key groups do
     :ivar path: an absolute local path or a full URI
     :ivar checksum: :func:`checksum_of` its bytes, None if nobody has computed it yet
     :ivar groups: first and last + 1 of the key groups that count in it; None for all
+    :ivar counted: about how many of its bytes count; None for all
     """
 
     version: str
@@ -50,6 +51,12 @@ class RunRef:
     offset: int = 0
     checksum: str | None = None
     groups: tuple[int, int] | None = None
+    counted: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """How many of its bytes count."""
+        return self.size if self.counted is None else self.counted
 
     @property
     def key_groups(self) -> range | None:
@@ -57,8 +64,13 @@ class RunRef:
 
     def restricted(self, key_groups: range) -> RunRef:
         """The same run, of which only some key groups count."""
-        first, end = self.groups or (key_groups.start, key_groups.stop)
-        return replace(self, groups=(max(first, key_groups.start), min(end, key_groups.stop)))
+        if self.groups is None:
+            return replace(self, groups=(key_groups.start, key_groups.stop))
+        groups = (max(self.groups[0], key_groups.start), min(self.groups[1], key_groups.stop))
+        if groups == self.groups:
+            return self
+        before, now = len(range(*self.groups)), len(range(*groups))
+        return replace(self, groups=groups, entries=self.entries * now // before, counted=self.weight * now // before)
 
     def __repr__(self) -> str:
         place = "inline" if self.inline is not None else f"{self.path}@{self.offset}"
@@ -78,7 +90,8 @@ class Handle:
 
     @property
     def size(self) -> int:
-        return sum(run.size for run in self.runs)
+        """About how many bytes it takes, without what does not count any more."""
+        return sum(run.weight for run in self.runs)
 
     def after(self, version: str) -> tuple[RunRef, ...] | None:
         """The runs that lead from a version to this handle's, or None if the version is not in its chain."""
@@ -92,11 +105,15 @@ class Handle:
     def plus(self, run: RunRef) -> Handle:
         return Handle(self.root, (*self.runs, run))
 
-    def replacing(self, first: str, last: str, *merged: RunRef) -> Handle | None:
-        """With the runs from ``first`` to ``last`` replaced by one or more that equal them; None if they are not all
-        here."""
+    def between(self, first: str, last: str) -> tuple[RunRef, ...]:
+        """The runs from one version to another; none if they are not both here."""
         versions = [run.version for run in self.runs]
         if first not in versions or last not in versions:
-            return None
-        start, end = versions.index(first), versions.index(last)
-        return Handle(self.root, (*self.runs[:start], *merged, *self.runs[end + 1 :]))
+            return ()
+        return self.runs[versions.index(first) : versions.index(last) + 1]
+
+    def replacing(self, first: str, last: str, *merged: RunRef) -> Handle:
+        """With the runs from one version to another replaced by others that equal them."""
+        old = self.between(first, last)
+        start = self.runs.index(old[0])
+        return Handle(self.root, (*self.runs[:start], *merged, *self.runs[start + len(old) :]))

@@ -140,7 +140,7 @@ def test_a_handle_gives_what_follows_a_version() -> None:
     assert replaced is not None
     assert replaced.runs == (runs[0], merged, runs[4])
     assert replaced.after("v2") is None
-    assert replaced.replacing("v2", "v3", merged) is None
+    assert replaced.between("v2", "v3") == ()
 
 
 def test_a_state_that_changed_its_kind_is_refused() -> None:

@@ -1,0 +1,160 @@
+"""Which runs of a handle become one, and how much of that is done between two checkpoints.
+
+Runs lie in layers, newest on top, and layers in tiers of like size. Eight of a tier become one of the next, and all
+become one when those above the oldest are as large as it: so a byte is rewritten a few times, however large the state
+grows.
+
+A large merge would make the next checkpoint upload a large part of the state. So merging a window of layers goes from
+its first key group to its last, as far as a budget allows, and goes on behind the next checkpoint: what is merged then
+lies beside what is left of the old runs. Nobody has to remember that, the handle tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
+
+from beadline.state.slicing import layers_of, load_of, slices_of, within
+from beadline.state.version import Handle, RunRef, next_version
+
+Layer = tuple[RunRef, ...]
+
+# The newest runs are not merged: a worker that missed some steps finds its version among them.
+_KEEP_NEWEST = 4
+_MERGE_AT_LEAST = 8
+# Layers are of one tier up to this many times the size of the newest; all small ones are.
+_LIKE = 3
+_SMALL = 4 << 10
+# Between two checkpoints merges may write this many times what the steps wrote. Those of less than so much don't count.
+_REWRITE = 3
+_FREE = 256 << 10
+
+
+@dataclass(frozen=True)
+class Window:
+    """Neighbouring runs that are to become one.
+
+    :ivar runs: with the key groups that count
+    :ivar key_groups: what is left to be merged of them
+    :ivar below: the runs that they lie on
+    """
+
+    runs: tuple[RunRef, ...]
+    key_groups: range
+    below: tuple[RunRef, ...]
+
+    @property
+    def weight(self) -> int:
+        return sum(run.weight for run in self.runs)
+
+    def slices(self, budget: int) -> Iterator[tuple[range, int]]:
+        """The next key groups, cut into short work, and about what each slice writes; as far as the budget goes."""
+        affordable = max(0, budget) * len(self.key_groups) // max(1, self.weight)
+        first = self.key_groups.start
+        todo = range(first, min(first + affordable, self.key_groups.stop))
+        if todo:
+            for groups in slices_of(todo, load_of(within(self.runs, todo))):
+                yield groups, self.weight * len(groups) // len(self.key_groups)
+
+    def lies_on_nothing(self, key_groups: range) -> bool:
+        return not within(self.below, key_groups)
+
+
+def left_of(runs: Sequence[RunRef], key_groups: range) -> list[RunRef]:
+    """What is left of the runs of a window when all but these key groups are merged. They lead to versions of their
+    own: a store that stands at one of the old ones would miss what the merged run holds."""
+    left = within(runs, key_groups)
+    renamed = [replace(run, version=next_version(run.version, f"from {key_groups.start}".encode())) for run in left]
+    return [*renamed[:-1], replace(renamed[-1], version=runs[-1].version)] if renamed else []
+
+
+def windows_of(handle: Handle, key_groups: range) -> list[Window]:
+    """What should be merged of a subtask's runs: windows that have been begun, and a new one if it is time."""
+    runs = within(handle.runs, key_groups)
+    layers = layers_of(runs)
+    bounds = list(accumulate(map(len, layers), initial=0))
+    found: list[Window] = []
+    above = 0
+    for start, numbers in groupby(range(len(layers)), lambda number: first_group(layers[number][0])):
+        if start > key_groups.start:
+            begun = list(numbers)
+            below = layers[begun[0] - 1] if begun[0] else ()
+            # What is left of the lowest run lies in one layer with what was merged.
+            beside = sum(first_group(run) >= start for run in below)
+            lower, upper = bounds[begun[0]] - beside, bounds[begun[-1] + 1]
+            if beside or len(begun) > 1:
+                found.append(Window(runs[lower:upper], range(start, key_groups.stop), runs[:lower]))
+            above = begun[-1] + 1
+    first, end = _ripe(layers[above:], above == 0)
+    if end:
+        lower, upper = bounds[above + first], bounds[above + end]
+        found.append(Window(runs[lower:upper], key_groups, runs[:lower]))
+    return found
+
+
+def first_group(run: RunRef) -> int:
+    """Of a run for which it is said which key groups count."""
+    assert run.groups is not None
+    return run.groups[0]
+
+
+def _ripe(layers: list[Layer], from_root: bool) -> tuple[int, int]:
+    """Which of some layers should become one: the first and the last + 1, or (0, 0) if none should."""
+    old = list(layers)
+    newest = 0
+    while old and newest < _KEEP_NEWEST:
+        newest += len(old.pop())
+    sizes = [max(_SMALL, sum(run.weight for run in layer)) for layer in old]
+    end = len(sizes)
+    while end:
+        first = end - 1
+        while first and sizes[first - 1] <= _LIKE * sizes[end - 1]:
+            first -= 1
+        if end - first >= _MERGE_AT_LEAST:
+            return first, end
+        end = first
+    if from_root and len(sizes) >= _MERGE_AT_LEAST and sum(sizes[1:]) >= sizes[0]:
+        return 0, len(sizes)
+    return 0, 0
+
+
+class Budget:
+    """What merges may write until the next checkpoint. Without checkpoints it just follows what the steps write."""
+
+    def __init__(self) -> None:
+        self._allowed = 0
+        self._spent = 0
+        self._under_way = 0
+        self._too_little = False
+
+    def __repr__(self) -> str:
+        return f"<Budget: {self.left} of {self._allowed} bytes left>"
+
+    @property
+    def left(self) -> int:
+        return self._allowed - self._spent - self._under_way
+
+    def wrote(self, size: int) -> None:
+        """A step wrote so many bytes of state."""
+        self._allowed += _REWRITE * size
+
+    def spend(self, window: Window) -> list[range]:
+        """The slices of a window to merge now."""
+        if window.weight <= _FREE:
+            return [groups for groups, _ in window.slices(max(1, window.weight))]
+        slices = list(window.slices(self.left))
+        self._under_way += sum(cost for _, cost in slices)
+        self._too_little = not slices
+        return [groups for groups, _ in slices]
+
+    def ended(self, written: int) -> None:
+        """What was under way is over, and wrote so much."""
+        self._spent += written
+        self._under_way = 0
+
+    def checkpointed(self) -> None:
+        """A checkpoint was taken: what is under way will be in the next one. What was left can't be spent then, unless
+        it was too little for a single key group."""
+        saved = max(0, self.left) if self._too_little else 0
+        self._allowed, self._spent = saved, 0
