@@ -78,6 +78,7 @@ $(INSTALLED): pyproject.toml
 	$(call make_venv,$(VENV),$(PYTHON),13)
 	@echo "==> installing Beadline and its tools (PySpark alone is some 450 MB: the first time takes a few minutes)"
 	@$(BIN)/python -m pip install -q -e '.[dev]'
+	-@$(BIN)/beadline prepare
 	@touch $@
 
 $(PYFLINK_INSTALLED): Makefile

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import beadline
+from beadline.cli.prepare import prepare
 from beadline.cli.savepoint import app as savepoint_app
 from beadline.cli.script import (
     AllowNonRestored,
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(savepoint_app)
+app.command()(prepare)
 
 
 def _show_version(wanted: bool) -> None:

@@ -22,6 +22,7 @@ from pyspark.sql import functions as f
 
 from beadline.errors import EnvironmentSetupError
 from beadline.graph.plan import Plan
+from beadline.master import class_archive
 from beadline.runtime.entry import LevelCall, farewell, merge_in_worker
 from beadline.runtime.exporting import Export, Exported, export_in_worker
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskAck
@@ -33,6 +34,9 @@ _COLUMNS = ("dest", "target", "channel", "seq", "kind", "payload")
 _CLOSURE_LIMIT = 48 << 10
 _OLDEST_JAVA = 17
 
+# The JVM shares its cores with the Python workers, who do the work: it moves bytes and plans steps. Its optimising
+# compiler, a collector that runs beside, and compressing what only crosses a local disk cost more than they give.
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 _OWN_SESSION = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -45,9 +49,6 @@ _OWN_SESSION = {
     "spark.sql.ui.retainedExecutions": "5",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.shuffle.reduceLocality.enabled": "false",
-    # The JVM shares its cores with the Python workers, who do the work: it moves bytes and plans steps. Its optimising
-    # compiler, a collector that runs beside, and compressing what only crosses a local disk cost more than they give.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
     "spark.shuffle.compress": "false",
     "spark.log.level": "ERROR",
 }
@@ -77,8 +78,11 @@ def check_java() -> None:
         )
 
 
-def find_session() -> SparkSession:
-    """The active session if there is one, else a quiet, loopback-only ``local[*]`` one."""
+def find_session(java_options: str | None = None) -> SparkSession:
+    """The active session if there is one, else a quiet, loopback-only ``local[*]`` one.
+
+    :param java_options: more of these; by default those that make it start faster, if that was prepared
+    """
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
         raise EnvironmentSetupError(
             "Beadline needs a classic Spark session: Spark Connect gives no access to the "
@@ -97,6 +101,8 @@ def find_session() -> SparkSession:
     builder = SparkSession.builder.appName("beadline").master(os.environ.get("BEADLINE_MASTER", "local[*]"))
     for key, value in _OWN_SESSION.items():
         builder = builder.config(key, value)
+    more = class_archive.options() if java_options is None else java_options
+    builder = builder.config("spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} {more}".strip())
     with _quiet_start():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

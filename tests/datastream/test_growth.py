@@ -49,7 +49,7 @@ class Remembers(KeyedProcessFunction):
 
 
 def test_runs_are_merged_and_their_files_deleted(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """120 steps over 400 keys: the state's size on disk stays near that of the keys, not of all that was written."""
+    """60 steps over 400 keys: the state's size on disk stays near that of the keys, not of all that was written."""
     scratch = tempfile.mkdtemp()
     monkeypatch.setattr(tempfile, "tempdir", scratch)
     env = environment(2, step_records=100)
@@ -61,11 +61,11 @@ def test_runs_are_merged_and_their_files_deleted(spark: Any, monkeypatch: pytest
         files.append(sum(len(names) for _, _, names in os.walk(scratch)))
 
     env.add_step_listener(listen)
-    env.from_sequence(1, 12_000).key_by(lambda n: n % 400).process(Remembers()).print()
+    env.from_sequence(1, 6_000).key_by(lambda n: n % 400).process(Remembers()).print()
     env.execute()
-    assert len(sizes) == 120
+    assert len(sizes) == 60
     first_full = sizes[3]
-    assert max(sizes[60:]) < 8 * first_full, sizes
-    assert max(files[60:]) <= max(files[:60]) + 4, files
+    assert max(sizes[30:]) < 8 * first_full, sizes
+    assert max(files[30:]) <= max(files[:30]) + 4, files
     assert not any(Path(scratch).rglob("*.run"))
     assert not any(Path(scratch).rglob("*.pack"))

@@ -18,10 +18,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from tests.engine.jobs import Outcome
+from tests.sessions import start_session
 
 Scenario = Callable[[Path], Outcome]
-
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def main(master: str, scenarios: list[Scenario], options: dict[str, str] | None = None) -> None:
@@ -30,7 +29,7 @@ def main(master: str, scenarios: list[Scenario], options: dict[str, str] | None 
     run_again = _RunAgain()
     logging.getLogger("beadline").addHandler(run_again)
     started = time.monotonic()
-    session = _start(master, options or {})
+    session = start_session(master, options)
     _tell("session", seconds=time.monotonic() - started)
     for scenario in scenarios:
         if len(sys.argv) > 1 and scenario.__name__ not in sys.argv[1:]:
@@ -65,26 +64,6 @@ class _RunAgain(logging.Handler):
         found = re.match(r"step (\d+) is run again \(.*?\): (.*)", record.getMessage(), re.DOTALL)
         if found is not None:
             self.reasons.append((int(found.group(1)), found.group(2)))
-
-
-def _start(master: str, options: dict[str, str]) -> Any:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master(master)
-    for key, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.shuffle.reduceLocality.enabled": "false",
-        # A session that lives for a minute doesn't win back the time of the optimizing compiler.
-        "spark.driver.extraJavaOptions": _QUICK_JAVA,
-        "spark.executor.extraJavaOptions": _QUICK_JAVA,
-        **options,
-    }.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 def wait_for_executors(patience: str) -> None:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from beadline.common import Configuration, Encoder, Types, WatermarkStrategy
@@ -39,27 +37,6 @@ KEYS = 6
 SLEEP = 5.0
 ANY = Types.PICKLED_BYTE_ARRAY()
 COMPLETED = "a-checkpoint-has-completed"
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-def start_session(master: str = "local[2]", options: Mapping[str, str] | None = None) -> SparkSession:
-    """A session that starts quickly; one that lives for a minute doesn't win back the time of optimizing."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    builder = SparkSession.builder.master(master)
-    for key, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.shuffle.reduceLocality.enabled": "false",
-        "spark.driver.extraJavaOptions": QUICK_JAVA,
-        "spark.executor.extraJavaOptions": QUICK_JAVA,
-        **(options or {}),
-    }.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 # -- accidents

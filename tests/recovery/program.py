@@ -9,7 +9,8 @@ from pathlib import Path
 
 from beadline.common.cli_defaults import get_overrides
 from tests.recovery import dying
-from tests.recovery.jobs import environment, lines_of, start_session, to_files
+from tests.recovery.jobs import environment, lines_of, to_files
+from tests.sessions import start_session
 
 
 def main(folder: str, records: str, pace: str) -> None:

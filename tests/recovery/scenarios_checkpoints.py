@@ -18,9 +18,10 @@ from beadline.errors import BeadlineError
 from beadline.state.operator_handles import LIST, StateContent, encode
 from beadline.state.run import decode_run, encode_run
 from beadline.state.version import RunRef, checksum_of
-from tests.recovery.jobs import SLEEP, STEP, Accident, differences, start_session, visible
+from tests.recovery.jobs import SLEEP, STEP, Accident, differences, visible
 from tests.recovery.running import Running
 from tests.recovery.telling import tell_all
+from tests.sessions import start_session
 
 RETAINED = 3
 RECORDS = 9 * STEP

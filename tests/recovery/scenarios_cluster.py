@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.recovery.jobs import STEP, differences, start_session, visible
+from tests.recovery.jobs import STEP, differences, visible
 from tests.recovery.running import Running
 from tests.recovery.telling import tell_all
+from tests.sessions import start_session
 
 
 def a_killed_executor(folder: Path) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from tests.recovery.jobs import (
     differences,
     environment,
     lines_of,
-    start_session,
     visible,
 )
 from tests.recovery.running import Running
 from tests.recovery.telling import tell_all
+from tests.sessions import start_session
 
 MANY = {"execution.checkpointing.tolerable-failed-checkpoints": "1000"}
 NEVER = {"execution.checkpointing.interval": "1 h"}

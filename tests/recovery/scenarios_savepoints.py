@@ -11,7 +11,6 @@ from typing import Any
 from beadline.checkpoint.storage import read_snapshot
 from beadline.errors import BeadlineError
 from beadline.testing import AwaitCheckpoint, Crash
-from tests.recovery.jobs import start_session
 from tests.recovery.telling import tell_all
 from tests.recovery.upgrades import (
     HALF,
@@ -27,6 +26,7 @@ from tests.recovery.upgrades import (
     told,
     wait_until_read,
 )
+from tests.sessions import start_session
 
 BACKENDS = ("heap", "rocksdb", "memory", "fs")
 PARALLELISM = 2
