@@ -69,7 +69,7 @@ class RunRef:
         groups = (max(self.groups[0], key_groups.start), min(self.groups[1], key_groups.stop))
         if groups == self.groups:
             return self
-        before, now = len(range(*self.groups)), len(range(*groups))
+        before, now = max(1, len(range(*self.groups))), len(range(*groups))
         return replace(self, groups=groups, entries=self.entries * now // before, counted=self.weight * now // before)
 
     def __repr__(self) -> str:
