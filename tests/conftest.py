@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,16 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests first: at the end no process waits for the one that has the longest."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Databases of this process are closed before their folders go. Those that the garbage collector closes later, when
+    it comes to them, try for seconds to write to a folder that is not there."""
+    stores = sys.modules.get("beadline.state.rocks.store")
+    for store in list(stores.RocksStore.open) if stores is not None else ():
+        with contextlib.suppress(Exception):  # a test may have taken its folder away
+            store._disconnect()
 
 
 @pytest.fixture(scope="session")

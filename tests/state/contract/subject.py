@@ -16,6 +16,7 @@ from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.codec import thaw
 from beadline.state.key_groups import key_group_range
 from beadline.state.rocks import folders
+from beadline.state.rocks.store import RocksStore
 from beadline.state.run import (
     RunContent,
     count_entries,
@@ -139,6 +140,8 @@ class Subject:
         """The worker is gone, and perhaps its disk."""
         if self.store is not None and files:
             self.store.close()
+        elif isinstance(self.store, RocksStore):
+            self.store._disconnect()  # as the end of a process does
         self.store = self._backend = None
 
     def close(self) -> None:

@@ -86,6 +86,7 @@ class Trio:
         self.check()
         self.lose(1)
         self.check()
+        self.lose(1)
 
 
 def in_memory() -> Path:
