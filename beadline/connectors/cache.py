@@ -109,7 +109,7 @@ class CacheSink(StagedSink):
     def __getstate__(self) -> dict[str, Any]:
         return {"_cache": None, "folder": self.folder}
 
-    def prepare(self, run: str) -> None:
+    def prepare(self, run: str, epoch: int = 0) -> None:
         assert self._cache is not None
         self.folder = self._cache.make_folder()
 

@@ -2,7 +2,9 @@
 
 Pieces are staged per step: small ones ride in the acknowledgement, larger ones lie in a hidden folder. A part file
 is published by writing its pieces, in order, under a hidden name, then renaming it. The names of parts are counted, and
-the counters are in the checkpoint: after a restore the same names are used again.
+the counters are in the checkpoint: after a restore they go on from there. Parts that were published behind the
+checkpoint are removed then, and their rows come again. Names and staging folders tell the epoch of their driver, and no
+driver removes what belongs to a later epoch: it may have been fenced and not know it yet.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class RollingPolicy:
 
 @dataclass
 class RowFileSink(StagedSink):
-    """Writes encoded rows to ``base_path/bucket/prefix-run-subtask-counter suffix``."""
+    """Writes encoded rows to ``base_path/bucket/prefix-run[_epoch]-subtask-counter suffix``."""
 
     base_path: str
     encode: Callable[[Any], bytes]
@@ -61,9 +63,10 @@ class RowFileSink(StagedSink):
     prefix: str = "part"
     suffix: str = ""
     run: str = ""
+    epoch: int = 0
 
-    def prepare(self, run: str) -> None:
-        self.run = run
+    def prepare(self, run: str, epoch: int = 0) -> None:
+        self.run, self.epoch = run, epoch
         self.base_path = self.base_path.removeprefix("file://")
         os.makedirs(self.staging, exist_ok=True)
 
@@ -73,8 +76,13 @@ class RowFileSink(StagedSink):
         return f"{self.prefix}-{self.run[:8]}"
 
     @property
-    def staging(self) -> str:
+    def all_staged(self) -> str:
+        """The folder of what drivers of all epochs staged."""
         return os.path.join(self.base_path, ".staging-" + self.run)
+
+    @property
+    def staging(self) -> str:
+        return os.path.join(self.all_staged, str(self.epoch))
 
     def stager(self, subtask: int, step: int, now: int) -> Stager:
         return _RowStager(self, subtask, now)
@@ -181,7 +189,8 @@ class _RowCommitter(Committer):
         part = self._open.pop((bucket, subtask))
         counter = self._counters.get(subtask, 0)
         self._counters[subtask] = counter + 1
-        name = f"{self._sink.stem}-{subtask}-{counter}{self._sink.suffix}"
+        epoch = f"_{self._sink.epoch}" if self._sink.epoch else ""
+        name = f"{self._sink.stem}{epoch}-{subtask}-{counter}{self._sink.suffix}"
         target = os.path.join(self._sink.base_path, bucket, name)
         self._handed_out |= _paths(part.pieces)
         return {"target": target, "pieces": [_as_data(piece) for piece in part.pieces]}
@@ -212,16 +221,19 @@ class _RowCommitter(Committer):
                 os.unlink(path)
 
     def _later_parts(self) -> list[str]:
-        """Parts of this job that were published after the snapshot was taken, and parts that broke off."""
-        name_of_part = rf"{re.escape(self._sink.stem)}-(\d+)-(\d+){re.escape(self._sink.suffix)}"
+        """Parts of this job that were published after the snapshot was taken, and parts that broke off; those of later
+        epochs are another driver's."""
+        name_of_part = rf"{re.escape(self._sink.stem)}(?:_(\d+))?-(\d+)-(\d+){re.escape(self._sink.suffix)}"
         visible, hidden = re.compile(name_of_part), re.compile(rf"\.{name_of_part}\.inprogress\.[0-9a-f]{{8}}")
         found = []
         for folder, folders, names in os.walk(self._sink.base_path):
             folders[:] = [f for f in folders if not f.startswith(".staging-")]
             for name in names:
                 match = visible.fullmatch(name)
-                later = match and int(match[2]) >= self._counters.get(int(match[1]), 0)
-                if later or hidden.fullmatch(name):
+                later = match is not None and int(match[3]) >= self._counters.get(int(match[2]), 0)
+                broken = hidden.fullmatch(name)
+                part = match if later else broken
+                if part is not None and int(part[1] or 0) <= self._sink.epoch:
                     found.append(os.path.join(folder, name))
         return found
 
@@ -240,11 +252,7 @@ class _RowCommitter(Committer):
         return {**snapshot, "parts": parts}, whole
 
     def tidy(self, needed: list[tuple[Any, list[Any]]], idle: bool) -> None:
-        folder = self._sink.staging
-        candidates = self._handed_out
-        if idle:
-            with contextlib.suppress(FileNotFoundError):
-                candidates = candidates | {os.path.join(folder, name) for name in os.listdir(folder)}
+        candidates = self._handed_out | (self._staged_so_far() if idle else set())
         if not candidates:
             return
         kept = set().union(*(_paths(part.pieces) for part in self._open.values()))
@@ -252,14 +260,24 @@ class _RowCommitter(Committer):
             kept |= _paths(_pieces_of(snapshot, committables))
         for path in candidates - kept:
             # What another job staged, from whose savepoint or checkpoint this one started, is not ours to remove.
-            if os.path.dirname(path) == folder:
+            if os.path.dirname(os.path.dirname(path)) == self._sink.all_staged:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
         self._handed_out &= kept
 
+    def _staged_so_far(self) -> set[str]:
+        """What drivers up to this one have staged."""
+        found: set[str] = set()
+        with contextlib.suppress(FileNotFoundError):
+            for epoch in os.listdir(self._sink.all_staged):
+                if int(epoch) <= self._sink.epoch:
+                    folder = os.path.join(self._sink.all_staged, epoch)
+                    found |= {os.path.join(folder, name) for name in os.listdir(folder)}
+        return found
+
     def close(self, discard: bool) -> None:
         if discard:
-            shutil.rmtree(self._sink.staging, ignore_errors=True)
+            shutil.rmtree(self._sink.all_staged, ignore_errors=True)
 
 
 def _pieces_of(snapshot: Any, committables: list[Any]) -> list[Piece]:

@@ -74,8 +74,13 @@ class Committer(ABC):
 class StagedSink(ABC):
     """What the engine asks of a sink."""
 
-    def prepare(self, run: str) -> None:
-        """Called on the driver before the first step, and before the plan is shipped."""
+    def prepare(self, run: str, epoch: int = 0) -> None:
+        """Called on the driver before the first step, and before the plan is shipped.
+
+        :param run: names the sink of this job, the same whenever the job is resumed
+        :param epoch: counts the drivers of the job. One that was fenced may not know it yet: what those of later epochs
+            wrote must be safe from it
+        """
 
     @abstractmethod
     def stager(self, subtask: int, step: int, now: int) -> Stager:

@@ -204,7 +204,10 @@ class JobMaster:
             self._results.warn(warning)
         _LOG.info("job '%s' %s: %s", self.plan.job_name, self.job_id, self.guarantee)
         shipping.ship_modules(self._cluster, self._settings.python_files)
-        self._sinks = Sinks(self.plan, self._cluster, self._group, self.job_id, self._exactly_once, self._check_lease)
+        epoch = self.home.lease.epoch if self.home.lease is not None else 0
+        self._sinks = Sinks(
+            self.plan, self._cluster, self._group, self.job_id, self._exactly_once, self._check_lease, epoch
+        )
         sources = self._prepare_sources()
         self._checkpoints = self._make_checkpoints()
         # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.

@@ -29,6 +29,7 @@ class Sinks:
 
     :param with_checkpoints: whether publishing waits for checkpoints
     :param check: raises if another driver has the job; asked before anything is published without a checkpoint
+    :param epoch: of the driver's lease on the job
     :ivar retained: gives the data of the checkpoints that the job may go back to
     """
 
@@ -40,6 +41,7 @@ class Sinks:
         job_id: str,
         with_checkpoints: bool,
         check: Callable[[], None] = lambda: None,
+        epoch: int = 0,
     ) -> None:
         self._plan = plan
         self._cluster = cluster
@@ -57,7 +59,7 @@ class Sinks:
             if isinstance(node.spec, SinkSpec):
                 sink: StagedSink = node.spec.sink
                 # Two sinks of one job may write to the same place.
-                sink.prepare(xxhash.xxh3_128_hexdigest(f"{job_id}|{node.uid}".encode()))
+                sink.prepare(xxhash.xxh3_128_hexdigest(f"{job_id}|{node.uid}".encode()), epoch)
                 self._committers[node.uid] = sink.committer()
                 self._nodes[node.uid] = node.id
         self._empty = {uid: committer.snapshot() for uid, committer in self._committers.items()}

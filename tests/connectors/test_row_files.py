@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,38 @@ def test_another_jobs_pieces_are_not_removed(sink: RowFileSink, tmp_path: Path, 
     after.tidy([], idle=True)
     assert os.listdir(sink.staging) == files
     assert visible(sink) == {"b1/part-fedcba98-0-0.txt": "1\n"}
+
+
+def test_a_fenced_driver_that_goes_back_leaves_the_next_ones_files_alone(
+    sink: RowFileSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was paused when it was about to restore, and knows nothing of the driver that has the job now."""
+    monkeypatch.setattr(row_files, "_INLINE", 0)
+    fenced, successor = (replace(sink) for _ in range(2))
+    fenced.prepare(sink.run, 4)
+    successor.prepare(sink.run, 5)
+    before = fenced.committer()
+    before.sealed(stage(fenced, [1]), 0, False)
+    snapshot = before.snapshot()
+    (later,) = seal(before, stage(fenced, [3]), 1, True)
+    publish(later)
+    assert visible(sink) == {"b1/part-01234567_4-0-0.txt": "1\n3\n"}
+
+    after = successor.committer()
+    after.restore(through_metadata(snapshot), [])
+    after.tidy([(snapshot, [])], idle=True)
+    (due,) = seal(after, stage(successor, [5]), 2, True)
+    publish(due)
+    after.sealed(stage(successor, [7]), 3, False)
+    Path(sink.base_path, "b1", ".part-01234567_5-0-1.txt.inprogress.0a1b2c3d").write_text("is being written")
+    before.restore(through_metadata(snapshot), [])
+    before.tidy([(snapshot, [])], idle=True)
+
+    assert visible(sink) == {"b1/part-01234567_5-0-0.txt": "1\n5\n"}
+    assert len(os.listdir(f"{sink.base_path}/b1")) == 2
+    (rest,) = seal(after, [], 4, True)
+    publish(rest)
+    assert visible(sink)["b1/part-01234567_5-0-1.txt"] == "7\n"
 
 
 def test_a_savepoint_needs_no_staged_pieces(sink: RowFileSink, inline: int) -> None:

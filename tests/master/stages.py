@@ -126,7 +126,7 @@ def rows_in(folder: Path | str) -> list[str]:
 
 
 def staged_files(folder: Path | str) -> list[str]:
-    return [str(path) for path in Path(folder).glob(".staging-*/*")]
+    return [str(path) for path in Path(folder).glob(".staging-*/*/*")]
 
 
 class Driver:
@@ -153,7 +153,15 @@ class Driver:
         assert self.home.lease is not None
         self.lease = self.home.lease
         cluster: Any = self.cluster
-        self.sinks = Sinks(self.plan, cluster, "group", self.home.job_id, self.settings.exactly_once, self.lease.check)
+        self.sinks = Sinks(
+            self.plan,
+            cluster,
+            "group",
+            self.home.job_id,
+            self.settings.exactly_once,
+            self.lease.check,
+            self.lease.epoch,
+        )
         coordinator = CheckpointCoordinator(
             self.settings, next_id=self.home.next_id, completed=self.home.recovery_points()
         )
