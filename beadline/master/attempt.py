@@ -289,13 +289,14 @@ class Attempt:
         self._pacing.sealed(records, seconds, touched, sum(ack.sent_bytes for ack in acks))
         self._out.results.report(acks, subtasks, header, seconds, tries, records, self.truth)
         self._final_sealed = header.final
+        self._merge()
         self._checkpoints.step_sealed(header.step, header.final)
         if header.final and self._after_last_step is not None:
             request, self._after_last_step = self._after_last_step, None
             self._checkpoints.request(request)
-        self._merge()
 
     def _merge(self) -> None:
+        """Take in what was merged, and have more merged: before a checkpoint is taken, for it sets the allowance."""
         merger, book = self._out.merger, self.truth.book
         if merger.idle and not self._final_sealed and not self._checkpoints.savepoints.busy:
             book.take_merges(merger.results())

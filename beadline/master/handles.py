@@ -9,7 +9,7 @@ from dataclasses import replace
 import xxhash
 
 from beadline.graph.plan import Plan
-from beadline.master.tiers import Budget, Window, first_group, left_of, windows_of
+from beadline.master.tiers import FREE, Allowance, Window, first_group, left_of, windows_of
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.files import RunFiles, local_path
 from beadline.state.key_groups import key_group_range
@@ -41,7 +41,10 @@ class StateBook:
         self.states: dict[tuple[int, int], OperatorStateHandle] = {}
         self._large_unions: set[tuple[int, str]] = set()
         self._written: set[str] = set()
-        self._budget = Budget()
+        # Merging takes a while: steps may write much less when its results come than they did when it began.
+        self._to_merge, self._to_take = Allowance(), Allowance()
+        self._merged: list[MergeResult] = []
+        self._renamed: dict[str, str] = {}
         for node in plan.nodes.values():
             for subtask in range(node.parallelism) if node.keyed else ():
                 groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
@@ -58,7 +61,8 @@ class StateBook:
         """A step was sealed: its deltas lead to the next versions."""
         for key, run in deltas:
             handle = self.handles[key].plus(run)
-            self._budget.wrote(run.size)
+            self._to_merge.wrote(run.size)
+            self._to_take.wrote(run.size)
             if run.path is not None:
                 self._written.add(run.path)
             self.handles[key] = handle
@@ -114,13 +118,15 @@ class StateBook:
             self.handles[key] = Handle(handle.root, tuple(runs))
 
     def merges(self) -> list[MergeRequest]:
-        """Key groups of runs that should become one, each short work: the smallest windows first, as far as the budget
-        goes."""
+        """Key groups of runs that should become one, each short work: the smallest windows first, as far as the
+        allowance goes."""
+        if self._merged:
+            return []
         wanted = [(window, key) for key in self.handles for window in self._windows(key)]
         requests: list[MergeRequest] = []
         for window, (node_id, subtask) in sorted(wanted, key=lambda found: (found[0].weight, found[1])):
             node, groups = self._plan.nodes[node_id], self._groups_of(node_id, subtask)
-            for part in self._budget.spend(window):
+            for part in self._to_merge.pays_for(window):
                 requests.append(
                     MergeRequest(
                         node_id,
@@ -143,39 +149,42 @@ class StateBook:
         return key_group_range(subtask, node.parallelism, node.max_parallelism)
 
     def take_merges(self, results: Iterable[MergeResult]) -> None:
-        """Replace key groups of runs by what they were merged to. What is left of the runs follows behind."""
-        merged: dict[tuple[tuple[int, int], tuple[str, str]], dict[range, RunRef]] = {}
-        written = 0
+        """Replace key groups of runs by what they were merged to. What is left of the runs follows behind; what the
+        allowance does not pay for is taken later."""
         for result in results:
-            request, run = result.request, result.run
-            assert run.path is not None
-            self._written.add(run.path)
-            written += run.size
-            key = (request.node, request.subtask)
-            part = self._groups_of(*key) if request.groups is None else range(*request.groups)
-            merged.setdefault((key, request.span), {})[part] = run
-        self._budget.ended(written)
-        for (key, span), parts in merged.items():
-            self._take(key, span, parts)
+            assert result.run.path is not None
+            self._written.add(result.run.path)
+            self._merged.append(result)
+            self._to_merge.left += sum(run.weight for run in result.request.runs) - result.run.size
+        while self._merged and self._pays_for(self._merged[0]):
+            self._take(self._merged.pop(0))
+        if not self._merged:
+            self._renamed.clear()
 
-    def _take(self, key: tuple[int, int], span: tuple[str, str], parts: dict[range, RunRef]) -> None:
-        handle, groups = self.handles[key], self._groups_of(*key)
-        window = within(handle.between(*span), groups)
-        if not window:
+    def _pays_for(self, result: MergeResult) -> bool:
+        whole = result.request.groups is None
+        return (whole and result.run.size <= FREE) or self._to_take.pays(result.run.size)
+
+    def _take(self, result: MergeResult) -> None:
+        request = result.request
+        key, (first, last) = (request.node, request.subtask), request.span
+        handle, groups = self.handles[key], self._groups_of(request.node, request.subtask)
+        part = groups if request.groups is None else range(*request.groups)
+        # What is left of the first run has another version since an earlier part was taken.
+        window = within(handle.between(self._renamed.get(first, first), last), groups)
+        if not window or min(map(first_group, window)) != part.start:
             return
-        done = min(map(first_group, window))
-        runs = []
-        for part in sorted(parts, key=lambda part: part.start):
-            if part.start == done:
-                runs.append(parts[part])
-                done = part.stop
-        if runs:
-            left = left_of(window, range(done, groups.stop))
-            self.handles[key] = handle.replacing(*span, *runs, *left)
+        left = left_of(window, range(part.stop, groups.stop))
+        self.handles[key] = handle.replacing(window[0].version, last, result.run, *left)
+        if left:
+            self._renamed[first] = left[0].version
+        else:
+            self._renamed.pop(first, None)
 
     def live_files(self) -> set[str]:
-        """The files behind the current versions."""
+        """The files behind the current versions, and those that are to be."""
         live = {run.path for handle in self.handles.values() for run in handle.runs if run.path is not None}
+        live.update(result.run.path for result in self._merged if result.run.path is not None)
         return live.union(*(states.paths for states in self.states.values()))
 
     def move_in(self, stored: Iterable[RunRef]) -> None:
@@ -198,7 +207,8 @@ class StateBook:
 
     def checkpointed(self) -> None:
         """A checkpoint was taken of what the handles name now."""
-        self._budget.checkpointed()
+        self._to_merge.checkpointed()
+        self._to_take.checkpointed()
 
     def own(self, paths: Iterable[str]) -> None:
         """Files that the job was restored from and may delete when nobody needs them any more."""

@@ -1,12 +1,12 @@
 """Which runs of a handle become one, and how much of that is done between two checkpoints.
 
-Runs lie in layers, newest on top, and layers in tiers of like size. Eight of a tier become one of the next, and all
+Runs lie in layers, newest on top, and layers in tiers of like size. Ten of a tier become one of the next, and all
 become one when those above the oldest are as large as it: so a byte is rewritten a few times, however large the state
 grows.
 
 A large merge would make the next checkpoint upload a large part of the state. So merging a window of layers goes from
-its first key group to its last, as far as a budget allows, and goes on behind the next checkpoint: what is merged then
-lies beside what is left of the old runs. Nobody has to remember that, the handle tells it.
+its first key group to its last, as far as an allowance goes, and goes on behind the next checkpoint: what is merged
+then lies beside what is left of the old runs. Nobody has to remember that, the handle tells it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Layer = tuple[RunRef, ...]
 
 # The newest runs are not merged: a worker that missed some steps finds its version among them.
 _KEEP_NEWEST = 4
-_MERGE_AT_LEAST = 8
+_MERGE_AT_LEAST = 10
 # Layers are of one tier up to this many times the size of the newest; all small ones are.
 _LIKE = 3
 _SMALL = 4 << 10
 # Between two checkpoints merges may write this many times what the steps wrote. Those of less than so much don't count.
-_REWRITE = 3
-_FREE = 256 << 10
+_REWRITE = 2.7
+FREE = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def windows_of(handle: Handle, key_groups: range) -> list[Window]:
     layers = layers_of(runs)
     bounds = list(accumulate(map(len, layers), initial=0))
     found: list[Window] = []
-    above = 0
+    free = 0
     for start, numbers in groupby(range(len(layers)), lambda number: first_group(layers[number][0])):
         if start > key_groups.start:
             begun = list(numbers)
@@ -85,12 +85,29 @@ def windows_of(handle: Handle, key_groups: range) -> list[Window]:
             lower, upper = bounds[begun[0]] - beside, bounds[begun[-1] + 1]
             if beside or len(begun) > 1:
                 found.append(Window(runs[lower:upper], range(start, key_groups.stop), runs[:lower]))
-            above = begun[-1] + 1
-    first, end = _ripe(layers[above:], above == 0)
-    if end:
-        lower, upper = bounds[above + first], bounds[above + end]
-        found.append(Window(runs[lower:upper], key_groups, runs[:lower]))
-    return found
+            found += _new_windows(layers, free, begun[0] - bool(beside), runs, key_groups)
+            free = begun[-1] + 1
+    return found + _new_windows(layers, free, _old(layers), runs, key_groups)
+
+
+def _old(layers: list[Layer]) -> int:
+    """How many layers there are without the newest."""
+    number, newest = len(layers), 0
+    while number and newest < _KEEP_NEWEST:
+        number -= 1
+        newest += len(layers[number])
+    return number
+
+
+def _new_windows(
+    layers: list[Layer], first: int, end: int, runs: tuple[RunRef, ...], key_groups: range
+) -> list[Window]:
+    """A window among some neighbouring layers, if it is time for one."""
+    lower, upper = _ripe(layers[first:end], first == 0)
+    if lower == upper:
+        return []
+    start, stop = (sum(map(len, layers[: first + number])) for number in (lower, upper))
+    return [Window(runs[start:stop], key_groups, runs[:start])]
 
 
 def first_group(run: RunRef) -> int:
@@ -100,61 +117,51 @@ def first_group(run: RunRef) -> int:
 
 
 def _ripe(layers: list[Layer], from_root: bool) -> tuple[int, int]:
-    """Which of some layers should become one: the first and the last + 1, or (0, 0) if none should."""
-    old = list(layers)
-    newest = 0
-    while old and newest < _KEEP_NEWEST:
-        newest += len(old.pop())
-    sizes = [max(_SMALL, sum(run.weight for run in layer)) for layer in old]
+    """Which of some layers should become one: the first and the last + 1, which are the same if none should."""
+    sizes = [max(_SMALL, sum(run.weight for run in layer)) for layer in layers]
     end = len(sizes)
-    while end:
+    while end > 0:
         first = end - 1
         while first and sizes[first - 1] <= _LIKE * sizes[end - 1]:
             first -= 1
         if end - first >= _MERGE_AT_LEAST:
             return first, end
         end = first
-    if from_root and len(sizes) >= _MERGE_AT_LEAST and sum(sizes[1:]) >= sizes[0]:
-        return 0, len(sizes)
-    return 0, 0
+    many = len(sizes) >= _MERGE_AT_LEAST or (len(sizes) > 1 and sizes[0] > FREE)
+    return (0, len(sizes)) if from_root and many and sum(sizes[1:]) >= sizes[0] else (0, 0)
 
 
-class Budget:
-    """What merges may write until the next checkpoint. Without checkpoints it just follows what the steps write."""
+class Allowance:
+    """How many bytes may be written until the next checkpoint: some times what the steps write."""
 
     def __init__(self) -> None:
-        self._allowed = 0
-        self._spent = 0
-        self._under_way = 0
+        self.left = 0
         self._too_little = False
 
     def __repr__(self) -> str:
-        return f"<Budget: {self.left} of {self._allowed} bytes left>"
-
-    @property
-    def left(self) -> int:
-        return self._allowed - self._spent - self._under_way
+        return f"<Allowance: {self.left} bytes left>"
 
     def wrote(self, size: int) -> None:
         """A step wrote so many bytes of state."""
-        self._allowed += _REWRITE * size
+        self.left += int(_REWRITE * size)
 
-    def spend(self, window: Window) -> list[range]:
-        """The slices of a window to merge now."""
-        if window.weight <= _FREE:
+    def pays(self, cost: int) -> bool:
+        """Whether so much may be written; then it is."""
+        self._too_little = cost > self.left
+        if not self._too_little:
+            self.left -= cost
+        return not self._too_little
+
+    def pays_for(self, window: Window) -> list[range]:
+        """The slices of a window that may be merged; then they are."""
+        if window.weight <= FREE:
             return [groups for groups, _ in window.slices(max(1, window.weight))]
         slices = list(window.slices(self.left))
-        self._under_way += sum(cost for _, cost in slices)
+        self.left -= sum(cost for _, cost in slices)
         self._too_little = not slices
         return [groups for groups, _ in slices]
 
-    def ended(self, written: int) -> None:
-        """What was under way is over, and wrote so much."""
-        self._spent += written
-        self._under_way = 0
-
     def checkpointed(self) -> None:
-        """A checkpoint was taken: what is under way will be in the next one. What was left can't be spent then, unless
-        it was too little for a single key group."""
-        saved = max(0, self.left) if self._too_little else 0
-        self._allowed, self._spent = saved, 0
+        """A checkpoint was taken. What is left can't be used behind it, unless it was too little for anything."""
+        if not self._too_little:
+            self.left = 0

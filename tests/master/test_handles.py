@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beadline.graph.plan import Plan
-from beadline.master import tiers
+from beadline.master import handles, tiers
 from beadline.master.handles import StateBook
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state import slicing
@@ -117,17 +117,17 @@ def test_small_runs_are_packed_when_they_are_large_together(fleet: Fleet) -> Non
 
 
 def test_merges_are_asked_for_when_runs_are_many(fleet: Fleet) -> None:
-    for number in range(11):
+    for number in range(13):
         fleet.seal(0, {f"k{number}": number}, to_file=True)
     assert fleet.book.merges() == []
     fleet.seal(0, {"k": 1}, to_file=True)
     (request,) = fleet.book.merges()
-    assert (request.node, request.subtask, len(request.runs), request.from_root) == (2, 0, 8, True)
-    assert [run.path for run in request.runs] == [run.path for run in fleet.book.handles[2, 0].runs[:8]]
+    assert (request.node, request.subtask, len(request.runs), request.from_root) == (2, 0, 10, True)
+    assert [run.path for run in request.runs] == [run.path for run in fleet.book.handles[2, 0].runs[:10]]
 
 
 def test_a_merge_is_taken_after_more_steps(fleet: Fleet) -> None:
-    for number in range(12):
+    for number in range(14):
         fleet.seal(0, {f"k{number}": number}, to_file=True)
     results = [fleet.merge(request) for request in fleet.book.merges()]
     for number in range(3):
@@ -140,7 +140,7 @@ def test_a_merge_is_taken_after_more_steps(fleet: Fleet) -> None:
 
 
 def test_a_merge_of_runs_that_are_gone_is_garbage(fleet: Fleet) -> None:
-    for number in range(12):
+    for number in range(14):
         fleet.seal(0, {f"k{number}": number}, to_file=True)
     request = fleet.book.merges()[0]
     first, fleet.step = fleet.merge(request), 1000
@@ -148,7 +148,7 @@ def test_a_merge_of_runs_that_are_gone_is_garbage(fleet: Fleet) -> None:
     fleet.book.take_merges([first, second])
     before = fleet.book.handles[2, 0]
     assert before.runs[0] == second.run or before.runs[0] == first.run
-    assert fleet.drop_garbage() == 9
+    assert fleet.drop_garbage() == 11
     assert fleet.on_disk() == fleet.named()
     fleet.check(0)
 
@@ -172,12 +172,12 @@ def test_garbage_is_only_what_no_handle_names(fleet: Fleet) -> None:
 
 
 def test_what_checkpoints_need_is_garbage_later(fleet: Fleet) -> None:
-    for number in range(12):
+    for number in range(14):
         fleet.seal(0, {f"k{number}": number}, to_file=True)
     needed = frozenset(fleet.named())
     fleet.book.take_merges([fleet.merge(request) for request in fleet.book.merges()])
     old = needed - fleet.named()
-    assert len(old) == 8
+    assert len(old) == 10
     assert fleet.book.garbage(needed) == set()
     assert fleet.book.garbage(frozenset(list(old)[:3])) == set(list(old)[3:])
     assert fleet.book.garbage() == set(list(old)[:3])
@@ -320,7 +320,8 @@ def test_a_merge_that_is_done_in_parts_changes_nothing(
     A store that goes along sees the same as one that is built anew."""
     monkeypatch.setattr(slicing, "PIECE_ENTRIES", 50)
     monkeypatch.setattr(tiers, "_SMALL", 0)
-    monkeypatch.setattr(tiers, "_FREE", 0)
+    monkeypatch.setattr(handles, "FREE", 0)
+    monkeypatch.setattr(tiers, "FREE", 0)
     fleet = Fleet(plan, tmp_path)
     mine = [key for key in map(str, range(600)) if key_group_of(key, 8) < 4]
     dice = random.Random(seed)
@@ -335,8 +336,8 @@ def test_a_merge_that_is_done_in_parts_changes_nothing(
         if dice.random() < 0.4:
             fleet.book.checkpointed()
         if dice.random() < 0.05:
-            handles, fleet.book = fleet.book.handles, StateBook("job", plan, fleet.files)
-            fleet.book.handles.update(handles)
+            before, fleet.book = fleet.book, StateBook("job", plan, fleet.files)
+            fleet.book.handles.update(before.handles)
         fleet.check(0)
         if dice.random() < 0.3:
             store = open_store(store, fleet.book.handles[2, 0], range(4), fleet.files.read)
