@@ -301,7 +301,7 @@ class Attempt:
         if merger.idle and not self._final_sealed and not self._checkpoints.savepoints.busy:
             book.take_merges(merger.results())
             self._drop_garbage()
-            merger.submit(book.merges())
+            merger.submit(book.merges(self.truth.keys_by_subtask))
 
     def _drop_garbage(self, freed: frozenset[str] = frozenset()) -> None:
         book = self.truth.book

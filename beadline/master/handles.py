@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 import xxhash
 
 from beadline.graph.plan import Plan
-from beadline.master.tiers import FREE, Allowance, Window, first_group, left_of, windows_of
+from beadline.master.tiers import FREE, Allowance, first_group, left_of, windows_of
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.files import RunFiles, local_path
 from beadline.state.key_groups import key_group_range
@@ -117,12 +117,19 @@ class StateBook:
                 runs.append(run)
             self.handles[key] = Handle(handle.root, tuple(runs))
 
-    def merges(self) -> list[MergeRequest]:
+    def merges(self, keys: Mapping[tuple[int, int], int] | None = None) -> list[MergeRequest]:
         """Key groups of runs that should become one, each short work: the smallest windows first, as far as the
-        allowance goes."""
+        allowance goes.
+
+        :param keys: how many entries each subtask has
+        """
         if self._merged:
             return []
-        wanted = [(window, key) for key in self.handles for window in self._windows(key)]
+        wanted = [
+            (window, key)
+            for key, handle in self.handles.items()
+            for window in windows_of(handle, self._groups_of(*key), (keys or {}).get(key, 0))
+        ]
         requests: list[MergeRequest] = []
         for window, (node_id, subtask) in sorted(wanted, key=lambda found: (found[0].weight, found[1])):
             node, groups = self._plan.nodes[node_id], self._groups_of(node_id, subtask)
@@ -140,9 +147,6 @@ class StateBook:
                     )
                 )
         return requests
-
-    def _windows(self, key: tuple[int, int]) -> list[Window]:
-        return windows_of(self.handles[key], self._groups_of(*key))
 
     def _groups_of(self, node_id: int, subtask: int) -> range:
         node = self._plan.nodes[node_id]

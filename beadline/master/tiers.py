@@ -1,8 +1,8 @@
 """Which runs of a handle become one, and how much of that is done between two checkpoints.
 
-Runs lie in layers, newest on top, and layers in tiers of like size. Ten of a tier become one of the next, and all
-become one when those above the oldest are as large as it: so a byte is rewritten a few times, however large the state
-grows.
+Runs lie in layers, newest on top, and layers in tiers of like size. Ten of a tier become one of the next. All
+become one when those above the oldest are as large as it, if they hold many entries twice: what was loaded in several
+steps does not get any smaller. So a byte is rewritten a few times, however large the state grows.
 
 A large merge would make the next checkpoint upload a large part of the state. So merging a window of layers goes from
 its first key group to its last, as far as an allowance goes, and goes on behind the next checkpoint: what is merged
@@ -69,8 +69,11 @@ def left_of(runs: Sequence[RunRef], key_groups: range) -> list[RunRef]:
     return [*renamed[:-1], replace(renamed[-1], version=runs[-1].version)] if renamed else []
 
 
-def windows_of(handle: Handle, key_groups: range) -> list[Window]:
-    """What should be merged of a subtask's runs: windows that have been begun, and a new one if it is time."""
+def windows_of(handle: Handle, key_groups: range, keys: int = 0) -> list[Window]:
+    """What should be merged of a subtask's runs: windows that have been begun, and new ones if it is time.
+
+    :param keys: about how many entries there would be in one run
+    """
     runs = within(handle.runs, key_groups)
     layers = layers_of(runs)
     bounds = list(accumulate(map(len, layers), initial=0))
@@ -85,9 +88,9 @@ def windows_of(handle: Handle, key_groups: range) -> list[Window]:
             lower, upper = bounds[begun[0]] - beside, bounds[begun[-1] + 1]
             if beside or len(begun) > 1:
                 found.append(Window(runs[lower:upper], range(start, key_groups.stop), runs[:lower]))
-            found += _new_windows(layers, free, begun[0] - bool(beside), runs, key_groups)
+            found += _new_windows(layers, free, begun[0] - bool(beside), runs, key_groups, keys)
             free = begun[-1] + 1
-    return found + _new_windows(layers, free, _old(layers), runs, key_groups)
+    return found + _new_windows(layers, free, _old(layers), runs, key_groups, keys)
 
 
 def _old(layers: list[Layer]) -> int:
@@ -100,10 +103,10 @@ def _old(layers: list[Layer]) -> int:
 
 
 def _new_windows(
-    layers: list[Layer], first: int, end: int, runs: tuple[RunRef, ...], key_groups: range
+    layers: list[Layer], first: int, end: int, runs: tuple[RunRef, ...], key_groups: range, keys: int
 ) -> list[Window]:
     """A window among some neighbouring layers, if it is time for one."""
-    lower, upper = _ripe(layers[first:end], first == 0)
+    lower, upper = _ripe(layers[first:end], None if first else keys)
     if lower == upper:
         return []
     start, stop = (sum(map(len, layers[: first + number])) for number in (lower, upper))
@@ -116,8 +119,11 @@ def first_group(run: RunRef) -> int:
     return run.groups[0]
 
 
-def _ripe(layers: list[Layer], from_root: bool) -> tuple[int, int]:
-    """Which of some layers should become one: the first and the last + 1, which are the same if none should."""
+def _ripe(layers: list[Layer], keys: int | None) -> tuple[int, int]:
+    """Which of some layers should become one: the first and the last + 1, which are the same if none should.
+
+    :param keys: what is left of all entries, if the first layer is the oldest
+    """
     sizes = [max(_SMALL, sum(run.weight for run in layer)) for layer in layers]
     end = len(sizes)
     while end > 0:
@@ -127,8 +133,10 @@ def _ripe(layers: list[Layer], from_root: bool) -> tuple[int, int]:
         if end - first >= _MERGE_AT_LEAST:
             return first, end
         end = first
-    many = len(sizes) >= _MERGE_AT_LEAST or (len(sizes) > 1 and sizes[0] > FREE)
-    return (0, len(sizes)) if from_root and many and sum(sizes[1:]) >= sizes[0] else (0, 0)
+    if keys is None or sum(sizes[1:]) < max(FREE, sum(sizes[:1])):
+        return 0, 0
+    twice = sum(run.entries for layer in layers for run in layer) >= 2 * keys
+    return (0, len(sizes)) if twice else (0, 0)
 
 
 class Allowance:

@@ -40,7 +40,7 @@ class Truth:
         self.book = StateBook(job_id, plan, files)
         self._locals: dict[Place, bytes] = {}
         self._timers: dict[Place, int] = {}
-        self._keys: dict[Place, int] = {}
+        self.keys_by_subtask: dict[Place, int] = {}
         # By node, then by scope and name.
         self._descriptions: dict[int, dict[tuple[str, str], StateDescription]] = {}
         self._restored: dict[tuple[int, str, str], StateDescription] = {}
@@ -50,7 +50,7 @@ class Truth:
 
     @property
     def keys(self) -> int:
-        return sum(self._keys.values())
+        return sum(self.keys_by_subtask.values())
 
     @property
     def next_timer(self) -> int | None:
@@ -86,7 +86,7 @@ class Truth:
                 self._timers[place] = ack.next_timer
             if self._plan.nodes[ack.node].is_source:
                 records += ack.records_in
-            self._keys[place] = ack.keys
+            self.keys_by_subtask[place] = ack.keys
         self.records += records
         return records
 
