@@ -1,7 +1,7 @@
 """Spark jobs beside the steps: merging runs, writing savepoints.
 
-Spark does not pre-empt, so a long task would keep a step waiting. Therefore such work is cut into tasks of about half a
-second, and at most all but one of the slots have one at a time.
+Spark does not pre-empt, so a long task would keep a step waiting. Therefore such work is cut into tasks of about a
+third of a second, and at most all but one of the slots have one at a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cutting the work on a handle's runs into pieces that are done in about half a second each.
+"""Cutting the work on a handle's runs into pieces that are done in about a third of a second each.
 
 A merged run, or a table of a savepoint, may be several files, each with some key groups: a *layer* of the handle.
 """
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from beadline.state.version import RunRef
 
-PIECE_ENTRIES = 75_000
-PIECE_BYTES = 8 << 20
+PIECE_ENTRIES = 45_000
+PIECE_BYTES = 5 << 20
 
 
 def load_of(runs: Iterable[RunRef]) -> float:
