@@ -270,7 +270,7 @@ class _RowCommitter(Committer):
         found: set[str] = set()
         with contextlib.suppress(FileNotFoundError):
             for epoch in os.listdir(self._sink.all_staged):
-                if int(epoch) <= self._sink.epoch:
+                if epoch.isdigit() and int(epoch) <= self._sink.epoch:
                     folder = os.path.join(self._sink.all_staged, epoch)
                     found |= {os.path.join(folder, name) for name in os.listdir(folder)}
         return found

@@ -26,6 +26,15 @@ _INLINE_BYTES = 16 << 10
 _LARGE_UNION = 16 << 20
 
 
+def _weight(result: MergeResult) -> int:
+    """How many bytes were merged."""
+    return sum(run.weight for run in result.request.runs)
+
+
+def _is_free(result: MergeResult) -> bool:
+    return result.request.groups is None and _weight(result) <= FREE
+
+
 class StateBook:
     """Handles by (node, subtask). Changes only when a step is sealed or a merge is taken in.
 
@@ -159,15 +168,12 @@ class StateBook:
             assert result.run.path is not None
             self._written.add(result.run.path)
             self._merged.append(result)
-            self._to_merge.left += sum(run.weight for run in result.request.runs) - result.run.size
-        while self._merged and self._pays_for(self._merged[0]):
+            if not _is_free(result):
+                self._to_merge.left += _weight(result) - result.run.size
+        while self._merged and (_is_free(self._merged[0]) or self._to_take.pays(self._merged[0].run.size)):
             self._take(self._merged.pop(0))
         if not self._merged:
             self._renamed.clear()
-
-    def _pays_for(self, result: MergeResult) -> bool:
-        whole = result.request.groups is None
-        return (whole and result.run.size <= FREE) or self._to_take.pays(result.run.size)
 
     def _take(self, result: MergeResult) -> None:
         request = result.request
@@ -179,7 +185,8 @@ class StateBook:
         if not window or min(map(first_group, window)) != part.start:
             return
         left = left_of(window, range(part.stop, groups.stop))
-        self.handles[key] = handle.replacing(window[0].version, last, result.run, *left)
+        run = result.run if left else replace(result.run, version=last)
+        self.handles[key] = handle.replacing(window[0].version, last, run, *left)
         if left:
             self._renamed[first] = left[0].version
         else:

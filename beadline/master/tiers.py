@@ -1,8 +1,8 @@
 """Which runs of a handle become one, and how much of that is done between two checkpoints.
 
-Runs lie in layers, newest on top, and layers in tiers of like size. Ten of a tier become one of the next. All
-become one when those above the oldest are as large as it, if they hold many entries twice: what was loaded in several
-steps does not get any smaller. So a byte is rewritten a few times, however large the state grows.
+Runs lie in layers, newest on top, and layers in tiers of like size. Ten of a tier become one of the next. All become
+one when those above the oldest are as large as it, if they hold many entries twice: what was loaded in several steps
+does not get any smaller. So a byte is rewritten a few times, however large the state grows.
 
 A large merge would make the next checkpoint upload a large part of the state. So merging a window of layers goes from
 its first key group to its last, as far as an allowance goes, and goes on behind the next checkpoint: what is merged

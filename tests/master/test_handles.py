@@ -312,12 +312,14 @@ def test_large_merges_are_cut_into_slices_that_make_one_layer(fleet: Fleet, monk
     assert fleet.on_disk() == fleet.named()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rescaled", [False, True])
+@pytest.mark.parametrize("seed", range(4))
 def test_a_merge_that_is_done_in_parts_changes_nothing(
-    seed: int, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, rescaled: bool, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever part of a window is merged when, also if some results are lost and if the job is restored in between.
-    A store that goes along sees the same as one that is built anew."""
+    """Whatever part of a window is merged when, also if some results are lost, if the job is restored in between, and
+    if it begins with the runs of two subtasks, one behind the other. A store that goes along sees the same as one that
+    is built anew."""
     monkeypatch.setattr(slicing, "PIECE_ENTRIES", 50)
     monkeypatch.setattr(tiers, "_SMALL", 0)
     monkeypatch.setattr(handles, "FREE", 0)
@@ -325,6 +327,13 @@ def test_a_merge_that_is_done_in_parts_changes_nothing(
     fleet = Fleet(plan, tmp_path)
     mine = [key for key in map(str, range(600)) if key_group_of(key, 8) < 4]
     dice = random.Random(seed)
+    if rescaled:
+        for groups in (range(2), range(2, 4)):
+            for _ in range(12):
+                own = [key for key in mine if key_group_of(key, 8) in groups]
+                fleet.seal(0, {key: dice.choice([None, 1, 2, 3]) for key in dice.sample(own, 20)}, to_file=True)
+                handle = fleet.book.handles[2, 0]
+                fleet.book.handles[2, 0] = replace(handle, runs=(*handle.runs[:-1], handle.runs[-1].restricted(groups)))
     store = None
     in_parts = 0
     for _ in range(150):
