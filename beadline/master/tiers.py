@@ -26,6 +26,8 @@ _MERGE_AT_LEAST = 10
 # Layers are of one tier up to this many times the size of the newest; all small ones are.
 _LIKE = 3
 _SMALL = 4 << 10
+# Less is not worth making one of all.
+_LEAST = 64 << 10
 # Between two checkpoints merges may write this many times what the steps wrote. Those of less than so much don't count.
 _REWRITE = 2.7
 FREE = 256 << 10
@@ -133,7 +135,7 @@ def _ripe(layers: list[Layer], keys: int | None) -> tuple[int, int]:
         if end - first >= _MERGE_AT_LEAST:
             return first, end
         end = first
-    if keys is None or sum(sizes[1:]) < max(FREE, sum(sizes[:1])):
+    if keys is None or sum(sizes[1:]) < max(_LEAST, sum(sizes[:1])):
         return 0, 0
     twice = sum(run.entries for layer in layers for run in layer) >= 2 * keys
     return (0, len(sizes)) if twice else (0, 0)

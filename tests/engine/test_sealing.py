@@ -11,7 +11,7 @@ import pytest
 from beadline.datastream import DataStream, StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
 from beadline.master.progress import StepReport
-from tests.engine.jobs import Gather, Outcome, environment, gathered, keyed, run
+from tests.engine.jobs import Count, Outcome, counts, environment, keyed, run
 from tests.engine.tampering import TAMPERINGS, tamper
 
 pytestmark = [pytest.mark.spark]
@@ -20,10 +20,10 @@ pytestmark = [pytest.mark.spark]
 STEP_RECORDS = 10_000
 
 
-def gathering(steps: int) -> tuple[StreamExecutionEnvironment, DataStream]:
+def counting(steps: int) -> tuple[StreamExecutionEnvironment, DataStream]:
     options = dict.fromkeys(("beadline.step.first-records", "beadline.step.max-records"), str(STEP_RECORDS))
     env = environment(parallelism=1, options=options)
-    return env, keyed(env, steps * STEP_RECORDS, Gather())
+    return env, keyed(env, steps * STEP_RECORDS, Count())
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def tampered(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outc
     with pytest.MonkeyPatch.context() as patch:
         for step, (name, (how, _)) in enumerate(TAMPERINGS.items(), start=1):
             tamper(patch, how, step, folder / name)
-        outcome = run(*gathering(len(TAMPERINGS)), "tampered")
+        outcome = run(*counting(len(TAMPERINGS)), "tampered")
     logger.removeHandler(handler)
     return outcome, messages, {path.name for path in folder.iterdir()}
 
@@ -55,7 +55,7 @@ def test_a_step_that_disagrees_is_run_again(name: str, tampered: tuple[Outcome, 
 
 def test_nothing_of_a_step_that_disagrees_remains(tampered: tuple[Outcome, list[str], set[str]]) -> None:
     outcome, _, _ = tampered
-    assert Counter(outcome.results) == gathered(len(TAMPERINGS) * STEP_RECORDS)
+    assert Counter(outcome.results) == counts(len(TAMPERINGS) * STEP_RECORDS)
 
 
 @pytest.mark.parametrize("name", ["a record is altered", "a task's digest is altered"])
@@ -64,7 +64,7 @@ def test_a_step_that_always_disagrees_fails_the_job_and_leaves_no_results(
 ) -> None:
     how, message = TAMPERINGS[name]
     tamper(monkeypatch, how, 2, None)
-    env, stream = gathering(3)
+    env, stream = counting(3)
     reports: list[StepReport] = []
     env.add_step_listener(reports.append)
     results = stream.execute_and_collect("tampered with for ever")
@@ -72,4 +72,4 @@ def test_a_step_that_always_disagrees_fails_the_job_and_leaves_no_results(
     with pytest.raises(JobExecutionError, match=f"step 2 failed 6 times.*{message}"):
         seen.extend(results)
     assert [report.step for report in reports] == [1]
-    assert Counter(seen) == gathered(STEP_RECORDS)
+    assert Counter(seen) == counts(STEP_RECORDS)
