@@ -87,9 +87,9 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
     "an acknowledgement is doubled": (_double(ACK), "two acknowledgements of level 0, partition 0"),
     "two chunks are swapped": (_swap_chunks, "expected chunk 0, got 1"),
     "a chunk comes behind its barrier": (_chunk_behind_barrier, "the barrier says 3 chunks"),
-    "a record is altered": (_alter_record, "records, digest"),
+    "a record is altered": (_alter_record, "the barrier says 3 chunks, 10000 records, digest"),
     "a count is altered": (_alter_barrier(0, 7), "the barrier says 3 chunks, 7 records"),
-    "a channel's digest is altered": (_alter_barrier(1, "0"), "records, digest 0;"),
+    "a channel's digest is altered": (_alter_barrier(1, "0"), "10000 records, digest 0;"),
     "a task's digest is altered": (_alter_barrier(4, "0"), "read another attempt of level 0, partition 0"),
 }
 
