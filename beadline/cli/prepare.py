@@ -9,14 +9,14 @@ from pathlib import Path
 
 import typer
 
-from beadline.errors import EnvironmentSetupError
-from beadline.master import class_archive
-from beadline.master.spark import check_java, find_session
-
 
 def prepare() -> None:
     """Write an archive of Spark's classes, some 150 MB in the user's cache folder: Spark then starts in little more
     than half the time. A new Java or PySpark needs a new one; without a fitting one Spark starts as before."""
+    from beadline.errors import EnvironmentSetupError
+    from beadline.master import class_archive
+    from beadline.master.spark import check_java
+
     check_java()
     folder = class_archive.folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,11 +34,12 @@ def prepare() -> None:
 
 def _load_classes(path: Path) -> None:
     """Run a job that uses what most jobs use, in a JVM that writes down what it loads."""
-    session = find_session(class_archive.options_to_write(path))
-
     from beadline.common import Types
     from beadline.datastream import StreamExecutionEnvironment
+    from beadline.master import class_archive
+    from beadline.master.spark import find_session
 
+    session = find_session(class_archive.options_to_write(path))
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
     numbers = env.from_sequence(1, 20_000).map(lambda number: (number % 100, 1), Types.TUPLE([Types.LONG()] * 2))
