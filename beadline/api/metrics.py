@@ -148,7 +148,7 @@ class MetricGroup:
         """What happened in this group and those below since the last drain, by full name ``scope.name``.
 
         Counters and meters report their increments (a meter with its time span), distributions
-        ``(count, sum, min, max)``, gauges their value. Metrics without news are left out once they have been reported.
+        ``(count, sum, min, max)``, gauges their value. Distributions that got no value are left out.
         """
         report: MetricReport = {"counters": {}, "meters": {}, "distributions": {}, "gauges": {}}
         self._drain_into(report)

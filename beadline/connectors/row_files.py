@@ -231,8 +231,7 @@ class _RowCommitter(Committer):
             for name in names:
                 match = visible.fullmatch(name)
                 later = match is not None and int(match[3]) >= self._counters.get(int(match[2]), 0)
-                broken = hidden.fullmatch(name)
-                part = match if later else broken
+                part = match if later else hidden.fullmatch(name)
                 if part is not None and int(part[1] or 0) <= self._sink.epoch:
                     found.append(os.path.join(folder, name))
         return found

@@ -24,10 +24,15 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "beadline"
 
 
+def java_command() -> str | None:
+    """The Java that Spark starts, be it there or not; None if nothing names one."""
+    home = os.environ.get("JAVA_HOME")
+    return os.path.join(home, "bin", "java") if home else shutil.which("java")
+
+
 def _prefix() -> str:
     """What the archives for this Spark and this Java are called."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.realpath(os.path.join(home, "bin", "java") if home else shutil.which("java") or "java")
+    java = os.path.realpath(java_command() or "java")
     place = f"{java} {os.path.realpath(os.path.dirname(pyspark.__file__))} {os.environ.get('SPARK_HOME', '')}"
     return f"spark-{pyspark.__version__}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pickle
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -64,8 +63,7 @@ _STEP_SESSION = {
 
 def check_java() -> None:
     """One sentence if Java is missing or too old."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    home, java = os.environ.get("JAVA_HOME"), class_archive.java_command()
     advice = f"Install a JDK or JRE {_OLDEST_JAVA} or newer (Debian: apt-get install openjdk-17-jre-headless)"
     if java is None or not os.path.exists(java):
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"

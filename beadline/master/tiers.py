@@ -80,6 +80,7 @@ def windows_of(handle: Handle, key_groups: range, keys: int = 0) -> list[Window]
     layers = layers_of(runs)
     bounds = list(accumulate(map(len, layers), initial=0))
     found: list[Window] = []
+    gaps: list[tuple[int, int]] = []
     free = 0
     for start, numbers in groupby(range(len(layers)), lambda number: first_group(layers[number][0])):
         if start > key_groups.start:
@@ -90,9 +91,14 @@ def windows_of(handle: Handle, key_groups: range, keys: int = 0) -> list[Window]
             lower, upper = bounds[begun[0]] - beside, bounds[begun[-1] + 1]
             if beside or len(begun) > 1:
                 found.append(Window(runs[lower:upper], range(start, key_groups.stop), runs[:lower]))
-            found += _new_windows(layers, free, begun[0] - bool(beside), runs, key_groups, keys)
+            gaps.append((free, begun[0] - bool(beside)))
             free = begun[-1] + 1
-    return found + _new_windows(layers, free, _old(layers), runs, key_groups, keys)
+    for start, end in [*gaps, (free, _old(layers))]:
+        first, last = _ripe(layers[start:end], None if start else keys)
+        if first < last:
+            lower, upper = bounds[start + first], bounds[start + last]
+            found.append(Window(runs[lower:upper], key_groups, runs[:lower]))
+    return found
 
 
 def _old(layers: list[Layer]) -> int:
@@ -102,17 +108,6 @@ def _old(layers: list[Layer]) -> int:
         number -= 1
         newest += len(layers[number])
     return number
-
-
-def _new_windows(
-    layers: list[Layer], first: int, end: int, runs: tuple[RunRef, ...], key_groups: range, keys: int
-) -> list[Window]:
-    """A window among some neighbouring layers, if it is time for one."""
-    lower, upper = _ripe(layers[first:end], None if first else keys)
-    if lower == upper:
-        return []
-    start, stop = (sum(map(len, layers[: first + number])) for number in (lower, upper))
-    return [Window(runs[start:stop], key_groups, runs[:start])]
 
 
 def first_group(run: RunRef) -> int:
