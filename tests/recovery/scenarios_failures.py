@@ -131,14 +131,17 @@ def at_most_once(folder: Path) -> dict[str, Any]:
 
 
 def a_folder_that_is_away(folder: Path) -> dict[str, Any]:
-    """For some intervals a file lies where the folder of checkpoints should be; meanwhile a function fails."""
+    """For some intervals a file lies where the folder of checkpoints should be; meanwhile a checkpoint fails, and then
+    a function."""
     records = 14 * STEP
-    job = Running(folder, records, MANY, accidents={5 * STEP: "fail"})
+    job = Running(folder, records, MANY, accidents={5 * STEP: "fail"}, gate="now", pace=0.01)
     job.wait_for_checkpoints(1)
     away = job.home.with_name("away")
     job.home.rename(away)
     job.home.touch()
     before = job.completed
+    job.wait_until(lambda: job.failed_checkpoints > 0)
+    (folder / "now").touch()
     job.wait_until(lambda: len(job.restarts) >= 3)  # the second and third time there is nothing to go back to
     during = job.completed
     job.home.unlink()
