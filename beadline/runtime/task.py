@@ -25,6 +25,7 @@ from beadline.graph.plan import CHANNEL_BITS, PlanEdge
 from beadline.graph.specs import Broadcast
 from beadline.runtime import fields, poison
 from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
+from beadline.runtime.garbage import walk_everything_next
 from beadline.runtime.gate import ChannelCheck, WatermarkGate
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
 from beadline.runtime.operators import Operator
@@ -237,6 +238,7 @@ class Task:
             # They stand at a version that is not ours to report on.
             with contextlib.suppress(Exception):
                 operator.close()
+        walk_everything_next()
         return None
 
     def _channels_of(self, operator: Operator) -> list[int]:

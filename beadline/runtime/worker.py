@@ -13,6 +13,7 @@ from beadline import pyflink_alias
 from beadline.errors import EnvironmentSetupError
 from beadline.fingerprint import FINGERPRINT
 from beadline.graph.plan import Plan
+from beadline.runtime.garbage import walk_everything_next
 from beadline.runtime.operators import Operator, Setup, make_operator
 from beadline.state import codec
 from beadline.state.files import RunFiles
@@ -105,5 +106,8 @@ def enter_run(run: str, live: tuple[str, ...], shipment: Any, state_root: str) -
 
 
 def forget_all_but(live: tuple[str, ...]) -> None:
-    for name in [name for name in _RUNS if name not in live]:
+    ended = [name for name in _RUNS if name not in live]
+    for name in ended:
         _RUNS.pop(name).close()
+    if ended:
+        walk_everything_next()

@@ -29,6 +29,9 @@ IDLE = "idle"
 _CHUNK_RECORDS = 4096
 _CHUNK_BYTES = 1 << 20
 
+# Keys of these classes travel as they are.
+_SIMPLE_KEYS = frozenset({str, int})
+
 Timestamps = list[int] | None
 
 
@@ -171,17 +174,15 @@ class HashWriter(ChannelWriter):
         partitioning = self.edge.partitioning
         assert isinstance(partitioning, Hash)
         self._select = partitioning.select()
-        self._convert = partitioning.key_type.converter() if partitioning.key_type is not None else None
-        self._plain_strings = partitioning.key_type == Types.STRING()
+        key_type = partitioning.key_type or Types.PICKLED_BYTE_ARRAY()
+        self._all_plain, self._convert = key_type.all_plain, key_type.converter()
         self._router = KeyRouter(self.target.parallelism, self.target.max_parallelism)
 
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
         keys = self._mapped(self._select, records, records)
-        strings = set(map(type, keys)) == {str}
-        if self._convert is not None and not (strings and self._plain_strings):
+        if self._convert is not None and not self._all_plain(keys):
             keys = self._mapped(self._convert, keys, records)
-            strings = set(map(type, keys)) == {str}
-        if strings:
+        if _SIMPLE_KEYS.issuperset(map(type, keys)):
             known = list(map(self._router.lookup, keys))
             route = self._router.route
             subtasks: list[int] = (
@@ -213,7 +214,7 @@ class HashWriter(ChannelWriter):
         return results
 
     def _find(self, key: Any) -> tuple[Any, int]:
-        """The key as it travels, and its subtask, for keys that are not plain strings."""
+        """The key as it travels, and its subtask, for keys that may have to be copied or boxed."""
         try:
             subtask = self._router.lookup(key)
         except TypeError:

@@ -32,8 +32,11 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 def encode_key(key: Any) -> bytes:
     """The canonical encoding of a key; raises :class:`KeyEncodingError` for types that have none."""
-    if type(key) is str:
-        return b"s" + key.encode("utf-8", "surrogatepass")
+    kind = type(key)
+    if kind is str:
+        return b"s" + key.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
+    if kind is int:
+        return b"i%x" % key
     return _encode_slow(key)
 
 
@@ -41,13 +44,13 @@ def _encode_slow(key: Any) -> bytes:
     if key is None:
         return b"n"
     if isinstance(key, int):  # bool and IntEnum equal their int, so they encode alike
-        return b"i" + format(int(key), "x").encode()
+        return b"i%x" % int(key)
     if isinstance(key, str):
         return b"s" + str.__str__(key).encode("utf-8", "surrogatepass")
     if isinstance(key, bytes):
         return b"b" + key
     if isinstance(key, float):
-        return b"i" + format(int(key), "x").encode() if key.is_integer() else b"f" + struct.pack(">d", key)
+        return b"i%x" % int(key) if key.is_integer() else b"f" + struct.pack(">d", key)
     if isinstance(key, tuple):
         return b"t" + b"".join(_framed(encode_key(item)) for item in key)
     if isinstance(key, Row):
@@ -108,7 +111,7 @@ def _encode_decimal(key: Decimal) -> bytes:
     if key.is_nan():
         return b"d" + str(key).encode()
     if key == key.to_integral_value():
-        return b"i" + format(int(key), "x").encode()
+        return b"i%x" % int(key)
     as_float = float(key)
     if Decimal(as_float) == key:  # Decimal('0.5') == 0.5 in Python, so both are one key
         return b"f" + struct.pack(">d", as_float)

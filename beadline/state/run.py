@@ -177,7 +177,7 @@ def _grouped_rows(changes: Changes, namespaced: bool, max_parallelism: int) -> R
         bucket = buckets[group]
         groups += [group] * len(bucket)
         slots += bucket
-    return groups, slots, [changes[slot] for slot in slots]
+    return groups, slots, list(map(changes.__getitem__, slots))
 
 
 def sorted_rows(changes: Changes, namespaced: bool, max_parallelism: int) -> Rows:

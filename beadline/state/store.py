@@ -7,7 +7,6 @@ re-runs, rescaling and two jobs in one session.
 
 from __future__ import annotations
 
-import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +22,6 @@ from beadline.state.tables import TABLE_KINDS, Table
 from beadline.state.timers import TimerTable
 from beadline.state.version import Handle, RunRef
 
-# Above this many entries a load is worth telling the garbage collector: what it froze it does not walk after every
-# task.
-_FREEZE_AFTER = 100_000
 _BLOCKWISE_BYTES = 8 << 20
 _BLOCKWISE_ENTRIES = 200_000
 
@@ -94,8 +90,6 @@ class HeapStore(Store):
         self._bases: dict[str, dict[Any, Any]] = {}
         self._kinds: dict[str, tuple[str, bool]] = {}
         self._pending: dict[str, RunContent] = {}
-        self._loaded_since_freeze = 0
-        self._frozen = 0
 
     def __repr__(self) -> str:
         entries = sum(len(base) for base in self._bases.values())
@@ -116,12 +110,6 @@ class HeapStore(Store):
             self.version = run.version
         # What is still pending was made by attempts that were never sealed.
         self._pending.clear()
-        if self._loaded_since_freeze >= max(_FREEZE_AFTER, self._frozen // 2):
-            self._loaded_since_freeze = 0
-            self._frozen = self.count()
-            gc.unfreeze()
-            gc.collect()
-            gc.freeze()
         return True
 
     def _load(self, run: RunRef) -> None:
@@ -135,9 +123,7 @@ class HeapStore(Store):
     def _apply(self, content: RunContent) -> None:
         for name, table in content.items():
             base = self._base(name, table.kind, table.namespaced)
-            before = len(base)
             TABLE_KINDS[table.kind].apply(base, table.changes)
-            self._loaded_since_freeze += len(base) - before
 
     def _base(self, name: str, kind: str, namespaced: bool) -> dict[Any, Any]:
         known = self._kinds.setdefault(name, (kind, namespaced))

@@ -266,3 +266,32 @@ def test_converting_twice_changes_nothing_more(value: tuple[str, int]) -> None:
     once = convert(NAMED, value)
     assert convert(NAMED, once) == once
     assert convert(PAIR, convert(PAIR, value)) == value
+
+
+BASIC = [
+    *(Types.STRING(), Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT(), Types.BIG_DEC()),
+    *(Types.BOOLEAN(), Types.FLOAT(), Types.DOUBLE(), Types.CHAR(), Types.INSTANT()),
+]
+EDGES = [sign * (1 << bits) + off for bits in (7, 15, 31, 63) for sign in (1, -1) for off in (-1, 0, 1)]
+VALUES = st.one_of(
+    st.integers(), st.sampled_from(EDGES), st.text(), st.booleans(), st.floats(), st.none(), st.just(Level.HIGH)
+)
+
+
+@given(
+    st.sampled_from(BASIC), st.lists(VALUES) | st.lists(st.integers() | st.sampled_from(EDGES)) | st.lists(st.text())
+)
+def test_what_is_plain_as_a_whole_is_what_the_converter_leaves_alone(declared: TypeInformation, values: Any) -> None:
+    if declared.all_plain(values):
+        assert all(convert(declared, value) is value for value in values)
+
+
+@pytest.mark.parametrize(
+    ("bits", "declared"), [(8, Types.BYTE()), (16, Types.SHORT()), (32, Types.INT()), (64, Types.LONG())]
+)
+def test_numbers_are_plain_up_to_the_bounds_of_their_type(bits: int, declared: TypeInformation) -> None:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    assert declared.all_plain([low, 0, high])
+    assert not declared.all_plain([low - 1, 0])
+    assert not declared.all_plain([0, high + 1])
+    assert not declared.all_plain([0, True])

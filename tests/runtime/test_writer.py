@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import pickle
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beadline.api.function import KeySelector, Partitioner
+from beadline.common import Types
 from beadline.graph.specs import Broadcast, Custom, Forward, Hash, Partitioning, Rebalance, Rescale, Shuffle
 from beadline.runtime import writer as writer_module
 from beadline.runtime.failure import UserCodeError
@@ -97,6 +99,45 @@ def test_a_key_selector_object_and_a_key_type() -> None:
 
     link = Link(by(Last())).send([12, 2, 302])
     assert [len(records) for records in link.records()].count(0) == 2, "all have one key"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+def keys_sent(link: Link) -> list[list[Any]]:
+    """The keys that travel beside the records, by destination."""
+    link.writer.finish()
+    sent: list[list[Any]] = [[], [], []]
+    for row in link.rows:
+        for _, _, keys in pickle.loads(row.payload):
+            sent[row.dest] += keys
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("key_type", "records", "keys"),
+    [
+        (Types.LONG(), [5, -3, 2**40, 5], [5, -3, 2**40, 5]),
+        (Types.LONG(), [5, Level.LOW, 5], [5, 1, 5]),
+        (Types.STRING(), ["a", "b", "a"], ["a", "b", "a"]),
+        (Types.DOUBLE(), [1, 2.5, True], None),
+        (Types.INT(), [1, 2**31], None),
+        (None, [1, True, 1.0, Level.LOW], [1, True, 1.0, Level.LOW]),
+        (None, ["a", 1, "a"], ["a", 1, "a"]),
+    ],
+)
+def test_keys_are_converted_and_equal_ones_meet(key_type: Any, records: list[Any], keys: list[Any] | None) -> None:
+    partitioning = Hash(same, key_type)
+    if keys is None:
+        with pytest.raises(UserCodeError):
+            Link(partitioning).send(records)
+        return
+    for turn in range(2):  # unknown keys, then known ones
+        sent = keys_sent(Link(partitioning).send(*[records] * (turn + 1)))
+        assert sorted(map(repr, (key for own in sent for key in own))) == sorted(map(repr, keys * (turn + 1)))
+        for subtask, own in enumerate(sent):
+            assert all(subtask_of_key_group(key_group_of(key, 128), 3, 128) == subtask for key in own)
 
 
 def test_keys_that_cannot_be_hashed() -> None:

@@ -51,6 +51,10 @@ class TypeInformation:
         one."""
         return None
 
+    def all_plain(self, values: list[Any]) -> bool:
+        """Whether all of these surely pass as they are: a look at all of them at once, which need not notice."""
+        return False
+
     def is_immutable(self) -> bool:
         """Whether a value that :meth:`converter` gave can never change."""
         return False

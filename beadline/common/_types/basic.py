@@ -56,6 +56,12 @@ class BasicTypeInfo(TypeInformation):
     def plain_test(self) -> str | None:
         return _PLAIN_TESTS.get(self._basic_type)
 
+    def all_plain(self, values: list[Any]) -> bool:
+        if set(map(type, values)) != {_PLAIN_CLASSES.get(self._basic_type)}:
+            return False
+        bits = _BITS.get(self._basic_type)
+        return bits is None or (-(1 << bits - 1) <= min(values) and max(values) < 1 << bits - 1)
+
     def is_immutable(self) -> bool:
         return True
 
@@ -273,14 +279,21 @@ _CONVERTERS: dict[BasicType, Callable[[TypeInformation], Converter]] = {
     BasicType.INSTANT: _instant_converter,
 }
 
+_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
+
+_PLAIN_CLASSES: dict[BasicType, type] = {
+    BasicType.STRING: str,
+    BasicType.BOOLEAN: bool,
+    BasicType.DOUBLE: float,
+    BasicType.BIG_INT: int,
+    **dict.fromkeys(_BITS, int),
+}
+
 _PLAIN_TESTS = {
-    BasicType.STRING: "{v}.__class__ is str",
-    BasicType.BOOLEAN: "{v}.__class__ is bool",
-    BasicType.DOUBLE: "{v}.__class__ is float",
-    BasicType.BIG_INT: "{v}.__class__ is int",
+    **{kind: f"{{v}}.__class__ is {plain.__name__}" for kind, plain in _PLAIN_CLASSES.items()},
     **{
         kind: f"{{v}}.__class__ is int and {-(1 << bits - 1)} <= {{v}} <= {(1 << bits - 1) - 1}"
-        for kind, bits in ((BasicType.BYTE, 8), (BasicType.SHORT, 16), (BasicType.INT, 32), (BasicType.LONG, 64))
+        for kind, bits in _BITS.items()
     },
 }
 
