@@ -27,22 +27,25 @@ class Limits:
 
 
 # A step should take so many times its overhead, even if a short checkpoint interval asks for shorter ones.
-_WORTH = 10
-# Steps that take longer than this do so because of their records.
-_MOST_OVERHEAD = 0.25
+_WORTH = 8
+# What takes longer than this is not overhead but due to the records.
+_MOST_OVERHEAD = 0.3
+# An entry that a step changed, however often, costs as much as so many records: it is written and applied.
+_ENTRY = 2
 
 
 class Pacing:
     """Follows the last steps: large enough to be worth their overhead, short enough for checkpoints and latency.
 
-    A step costs something whatever it reads, and something per record. The shortest step so far tells the first, the
-    median over the last few the second, so that one slow step on a busy machine changes little.
+    A step costs something whatever it reads, something per record, and something per entry of state that it changed,
+    which a larger step may have no more of. The shortest step so far tells the first, the median over the last few the
+    others, so that one slow step on a busy machine changes little.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._shortest: float | None = None
-        self._recent: deque[tuple[int, float]] = deque(maxlen=4)
+        self._recent: deque[tuple[int, int, float]] = deque(maxlen=4)
         self.rows = min(limits.first_rows, limits.max_rows)
 
     def __repr__(self) -> str:
@@ -52,14 +55,16 @@ class Pacing:
         """Learn from a step that read ``rows`` records; one that read less than asked tells nothing of larger ones."""
         limits = self._limits
         # Of a single step nobody knows which part is overhead: half of it, say.
-        overhead = seconds * 0.5 if self._shortest is None else min(self._shortest, seconds)
-        self._shortest = seconds if self._shortest is None else overhead
+        empty = seconds * 0.5 if self._shortest is None else min(self._shortest, seconds)
+        self._shortest = seconds if self._shortest is None else empty
         if rows <= 0 or rows < self.rows * 0.8:
             return
-        self._recent.append((rows, seconds))
+        self._recent.append((rows, touched, seconds))
+        per_unit = statistics.median(max(s - empty, 0.0) / (r + _ENTRY * t) for r, t, s in self._recent)
+        overhead = empty + per_unit * _ENTRY * touched
         target = max(limits.target_seconds, _WORTH * min(overhead, _MOST_OVERHEAD))
-        per_row = statistics.median(max(s - overhead, 0.0) / r for r, s in self._recent)
-        wanted = (target - overhead) / per_row if per_row > 0 else rows * limits.max_growth
+        per_row = statistics.median(max(s - empty, 0.0) / r for r, _, s in self._recent)
+        wanted = (target - empty) / per_row if per_row > 0 else rows * limits.max_growth
         if seconds > 4 * target:
             wanted = min(wanted, rows / 2)
         for used, allowed in ((touched, limits.max_touched), (sent_bytes, limits.max_bytes)):
