@@ -12,6 +12,9 @@ from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader
 
 _LOG = logging.getLogger("beadline")
 
+# The tasks that run when a job ends may take so long to come to their end.
+_LAST_TASKS_SECONDS = 3.0
+
 
 class Merger:
     """One round of merging at a time. It reads and writes immutable files; its results count only when the book takes
@@ -55,8 +58,8 @@ class Merger:
 
     def close(self) -> None:
         self._closed = True
-        if not self.idle:
-            assert self._thread is not None
-            if self._tasks is not None:
-                self._tasks.stop()
-            self._thread.join(30)
+        for at_once, patience in ((False, _LAST_TASKS_SECONDS), (True, 30.0)):
+            if self._thread is not None and self._thread.is_alive():
+                if self._tasks is not None:
+                    self._tasks.stop(at_once)
+                self._thread.join(patience)

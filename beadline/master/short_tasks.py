@@ -73,10 +73,14 @@ class ShortTasks(Generic[T, R]):
             raise GivenUp(f"{self._description}: given up")
         return [self._results[number] for number in range(len(items))]
 
-    def stop(self) -> None:
-        """Nobody wants the results any more."""
+    def stop(self, at_once: bool = True) -> None:
+        """Nobody wants the results any more.
+
+        :param at_once: cancel running tasks too, which costs them their workers
+        """
         self._stopped.set()
-        self._cluster.cancel(self._group)
+        if at_once:
+            self._cluster.cancel(self._group)
 
     def _work(self) -> None:
         self._cluster.in_group(self._group, self._description)

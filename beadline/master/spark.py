@@ -58,6 +58,9 @@ _STEP_SESSION = {
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
     "spark.sql.execution.arrow.pyspark.selfDestruct.enabled": "false",
+    # With it, steps and the tasks beside them have Python workers of two kinds. Those beside them then start with the
+    # first merge: for more than a second all tasks wait, and their libraries are in memory twice.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 
 

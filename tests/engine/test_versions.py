@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,7 @@ from beadline.checkpoint.actions import CheckpointKind, Take
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.master import job
 from beadline.master.attempt import Attempt
+from beadline.master.spark import Cluster
 from tests.engine.jobs import STEP, Count, Gather, Outcome, counts, environment, gathered, keyed, run
 
 pytestmark = [pytest.mark.spark]
@@ -73,3 +75,11 @@ def test_a_job_that_runs_twice_starts_from_nothing_both_times(spark: Any) -> Non
         env = environment()
         outcome = run(env, keyed(env, 3 * STEP, Gather()), "twice")
         assert Counter(outcome.results) == gathered(3 * STEP)
+
+
+def test_tasks_beside_the_steps_run_in_the_same_kind_of_workers(spark: Any) -> None:
+    """One daemon forks them all: a second one takes a second to start, and all tasks wait for it."""
+    env = environment()
+    outcome = run(env, keyed(env, RECORDS, Count()), "one daemon")
+    beside = Cluster(spark).run_each(lambda _: str(os.getppid()), [1, 2])
+    assert set(beside) == {place for report in outcome.reports for place in report.places.values()}

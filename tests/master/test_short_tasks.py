@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from beadline.errors import VersionError
+from beadline.master import merging
 from beadline.master.short_tasks import GivenUp, ShortTasks
 
 
@@ -94,18 +96,54 @@ def test_what_fails_every_time_ends_the_work(error: Exception) -> None:
     assert cluster.cancelled == cluster.quiet == ["group"]
 
 
-def test_work_that_is_stopped_ends_soon() -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_work_that_is_stopped_ends_soon(at_once: bool) -> None:
     cluster = FewSlots()
     seen: list[int] = []
 
     def stops(item: int) -> int:
         seen.append(item)
         if item == 3:
-            work.stop()
+            work.stop(at_once)
+            assert cluster.cancelled == (["group"] if at_once else [])
         return item
 
     work = tasks(cluster, 1, stops)
     with pytest.raises(GivenUp, match="count: given up"):
         work.run(list(range(100)))
     assert seen == [0, 1, 2, 3]
-    assert set(cluster.cancelled) == {"group"}
+
+
+class OneRound:
+    """Tasks that end by themselves, or only when they are cancelled."""
+
+    def __init__(self, patient: bool) -> None:
+        self.ended, self.patient = threading.Event(), patient
+        self.stops: list[bool] = []
+
+    def run(self, items: list[Any]) -> list[Any]:
+        assert self.ended.wait(30)
+        raise GivenUp("merge: given up")
+
+    def stop(self, at_once: bool = True) -> None:
+        self.stops.append(at_once)
+        if at_once or self.patient:
+            self.ended.set()
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_the_last_merges_of_a_job_may_end_but_not_for_ever(patient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = OneRound(patient)
+    monkeypatch.setattr(merging, "ShortTasks", lambda *_: tasks)
+    monkeypatch.setattr(merging, "_LAST_TASKS_SECONDS", 0.05)
+    cluster: Any = SimpleNamespace(slots=2)
+    submitter: Any = SimpleNamespace(group="job", merger=None)
+    merger = merging.Merger(cluster, submitter, lambda: None)  # type: ignore[arg-type, return-value]
+    request: Any = object()
+    merger.submit([request])
+    while merger._tasks is None:
+        time.sleep(0.001)
+    merger.close()
+    assert merger.idle
+    assert tasks.stops == ([False] if patient else [False, True])
+    assert merger.results() == []
