@@ -1,34 +1,31 @@
 """Who needs which shared file.
 
-Completed checkpoints share runs, and the running job shares them too. A file may go when its last holder lets go of it,
-and only if it is the job's own: files of savepoints and of other jobs' folders are counted like the rest and never
-given out for deletion, unless they were claimed.
+Completed checkpoints share runs. A file may go when its last holder lets go of it, and only if it is the job's own:
+files of savepoints and of other jobs' folders are counted like the rest and never given out for deletion, unless they
+were claimed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from typing import Final
+from collections.abc import Iterable
 
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.state.files import local_path
-
-LIVE: Final = "live"
 
 
 class SharedFiles:
     """Counts references to files.
 
-    A holder is a checkpoint's number, or :data:`LIVE` for the handles of the running job. Register a checkpoint when
-    its snapshot is taken, before it is written: until it completes or fails its files are needed too.
+    A holder is a checkpoint's number. Register a checkpoint when its snapshot is taken, before it is written: until it
+    completes or fails its files are needed too.
 
     :param folders: the folders whose files this job owns: its ``shared`` folder
     """
 
     def __init__(self, folders: Iterable[str]) -> None:
         self._folders = tuple(_folder(folder) for folder in folders)
-        self._holders: dict[Hashable, frozenset[str]] = {}
+        self._holders: dict[int, frozenset[str]] = {}
         self._counts: Counter[str] = Counter()
         self._claimed: set[str] = set()
 
@@ -52,14 +49,14 @@ class SharedFiles:
         """The files that were claimed, whether they are still there or not."""
         return frozenset(self._claimed)
 
-    def register(self, holder: Hashable, files: Iterable[str]) -> frozenset[str]:
+    def register(self, holder: int, files: Iterable[str]) -> frozenset[str]:
         """A holder needs exactly these files from now on. Gives the files that nobody needs any more."""
         before, after = self._holders.get(holder, frozenset()), frozenset(files)
         self._holders[holder] = after
         self._counts.update(after - before)
         return self._let_go(before - after)
 
-    def release(self, holder: Hashable) -> frozenset[str]:
+    def release(self, holder: int) -> frozenset[str]:
         """A holder needs nothing any more. Gives the files that nobody else needs; an unknown holder had none."""
         return self._let_go(self._holders.pop(holder, frozenset()))
 
@@ -83,7 +80,7 @@ class SharedFiles:
         """All files that somebody needs."""
         return frozenset(self._counts)
 
-    def holders(self) -> tuple[Hashable, ...]:
+    def holders(self) -> tuple[int, ...]:
         return tuple(self._holders)
 
 

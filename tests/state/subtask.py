@@ -67,9 +67,7 @@ class Subtask:
             content = without_tombstones(content)
         data = encode_run(content, MAX_PARALLELISM)
         merged = RunRef(runs[-1].version, count_entries(content), len(data), inline=data)
-        replaced = self.handle.replacing(runs[0].version, runs[-1].version, merged)
-        assert replaced is not None
-        self.handle = replaced
+        self.handle = self.handle.replacing(runs[0].version, runs[-1].version, merged)
 
 
 def as_run(content: RunContent, base: str) -> RunRef | None:

@@ -137,7 +137,6 @@ def test_a_handle_gives_what_follows_a_version() -> None:
     assert handle.after("elsewhere") is None
     merged = RunRef("v3", 3, 3, inline=b"xxx")
     replaced = handle.replacing("v1", "v3", merged)
-    assert replaced is not None
     assert replaced.runs == (runs[0], merged, runs[4])
     assert replaced.after("v2") is None
     assert replaced.between("v2", "v3") == ()

@@ -93,9 +93,7 @@ def test_runs_are_merged_while_steps_go_on(make: Make) -> None:
     beside.merge(1, 4)
     (merged,) = (run for run in beside.handle.runs if run not in subject.handle.runs)
     runs = subject.handle.runs
-    replaced = subject.handle.replacing(runs[1].version, runs[3].version, merged)
-    assert replaced is not None
-    subject.handle = replaced
+    subject.handle = subject.handle.replacing(runs[1].version, runs[3].version, merged)
     assert held([subject]) == expected(8)
     with subject.step() as step:
         write(step, 8)
