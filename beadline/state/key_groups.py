@@ -32,10 +32,9 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 def encode_key(key: Any) -> bytes:
     """The canonical encoding of a key; raises :class:`KeyEncodingError` for types that have none."""
-    kind = type(key)
-    if kind is str:
-        return b"s" + key.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
-    if kind is int:
+    if type(key) is str:
+        return b"s" + key.encode("utf-8", "surrogatepass")
+    if type(key) is int:
         return b"i%x" % key
     return _encode_slow(key)
 
