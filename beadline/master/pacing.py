@@ -3,6 +3,7 @@ time."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
 from dataclasses import dataclass
@@ -37,15 +38,16 @@ _ENTRY = 2
 class Pacing:
     """Follows the last steps: large enough to be worth their overhead, short enough for checkpoints and latency.
 
-    A step costs something whatever it reads, something per record, and something per entry of state that it changed,
-    which a larger step may have no more of. The shortest step so far tells the first, the median over the last few the
-    others, so that one slow step on a busy machine changes little.
+    A step costs something whatever it reads, something per record, and something per entry of state that it changed.
+    The shortest step so far tells the first, the median over the last few the others, so that one slow step on a busy
+    machine changes little. Entries that smaller steps change as well are overhead too.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._shortest: float | None = None
         self._recent: deque[tuple[int, int, float]] = deque(maxlen=4)
+        self._new = math.inf
         self.rows = min(limits.first_rows, limits.max_rows)
 
     def __repr__(self) -> str:
@@ -60,11 +62,13 @@ class Pacing:
         if rows <= 0 or rows < self.rows * 0.8:
             return
         self._recent.append((rows, touched, seconds))
-        per_unit = statistics.median(max(s - empty, 0.0) / (r + _ENTRY * t) for r, t, s in self._recent)
-        overhead = empty + per_unit * _ENTRY * touched
+        per_record = statistics.median(max(s - empty, 0.0) / (r + _ENTRY * t) for r, t, s in self._recent)
+        new = self._new_entries()
+        overhead = empty + per_record * _ENTRY * (touched - new * rows)
         target = max(limits.target_seconds, _WORTH * min(overhead, _MOST_OVERHEAD))
-        per_row = statistics.median(max(s - empty, 0.0) / r for r, _, s in self._recent)
-        wanted = (target - empty) / per_row if per_row > 0 else rows * limits.max_growth
+        left = target - empty - per_record * (rows + _ENTRY * touched)
+        one_more = per_record * (1 + _ENTRY * new)
+        wanted = rows + left / one_more if one_more > 0 else rows * limits.max_growth
         if seconds > 4 * target:
             wanted = min(wanted, rows / 2)
         for used, allowed in ((touched, limits.max_touched), (sent_bytes, limits.max_bytes)):
@@ -74,3 +78,14 @@ class Pacing:
         wanted = max(rows / limits.max_growth, min(wanted, rows * growth))
         least = min(limits.least_rows, limits.first_rows, limits.max_rows)
         self.rows = int(max(least, min(limits.max_rows, wanted)))
+
+    def _new_entries(self) -> float:
+        """How many entries a record changes that a slightly smaller step would not have changed: all that it changes if
+        every record has a key of its own, none if smaller steps change all keys already."""
+        rows, touched, _ = self._recent[-1]
+        if len(self._recent) > 1:
+            before, touched_before, _ = self._recent[-2]
+            # Steps of about the same size tell nothing of this; what others told still holds.
+            if abs(rows - before) > 0.2 * max(rows, before):
+                self._new = max(0.0, (touched - touched_before) / (rows - before))
+        return min(self._new, touched / rows)

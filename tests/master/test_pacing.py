@@ -37,13 +37,23 @@ def test_quick_steps_grow_until_they_take_the_target() -> None:
 
 
 @pytest.mark.parametrize(("keys", "shortest", "longest"), [(0, 0.9, 1.1), (20_000, 1.05, 1.3), (100_000, 2.0, 2.5)])
-def test_steps_that_change_much_state_are_longer(keys: int, shortest: float, longest: float) -> None:
+def test_steps_that_change_the_same_entries_again_are_longer(keys: int, shortest: float, longest: float) -> None:
     """Each step changes all keys, so that a longer step does not change more of them."""
     pacing = Pacing(Limits(target_seconds=1.0))
+    took = []
     for _ in range(20):
-        seconds = 0.1 + 2e-6 * min(keys, pacing.rows) + 1e-6 * pacing.rows
-        pacing.sealed(pacing.rows, seconds, min(keys, pacing.rows))
-    assert shortest < seconds < longest
+        took.append(0.1 + 2e-6 * min(keys, pacing.rows) + 1e-6 * pacing.rows)
+        pacing.sealed(pacing.rows, took[-1], min(keys, pacing.rows))
+    assert all(shortest < seconds < longest for seconds in took[5:]), took
+
+
+def test_steps_in_which_every_record_has_its_own_key_are_not() -> None:
+    pacing = Pacing(Limits(target_seconds=1.0))
+    took = []
+    for _ in range(20):
+        took.append(0.1 + 3e-6 * pacing.rows)
+        pacing.sealed(pacing.rows, took[-1], pacing.rows)
+    assert all(0.9 < seconds < 1.1 for seconds in took[5:]), took
 
 
 def test_slow_steps_shrink() -> None:
