@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -209,6 +210,16 @@ def is_immutable(value: Any) -> bool:
                 return False
         return True
     return False
+
+
+def all_atomic(values: Collection[Any]) -> bool:
+    """Whether all values are atoms or tuples of atoms, which are immutable. A look at all of them at once is several
+    times faster than :func:`is_immutable` of each."""
+    kinds = set(map(type, values))
+    if tuple in kinds:
+        kinds.remove(tuple)
+        kinds.update(map(type, chain.from_iterable(value for value in values if value.__class__ is tuple)))
+    return kinds <= ATOMS
 
 
 def freeze(value: Any) -> Any:

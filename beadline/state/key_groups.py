@@ -43,13 +43,13 @@ def _encode_slow(key: Any) -> bytes:
     if key is None:
         return b"n"
     if isinstance(key, int):  # bool and IntEnum equal their int, so they encode alike
-        return b"i%x" % int(key)
+        return encode_key(int(key))
     if isinstance(key, str):
         return b"s" + str.__str__(key).encode("utf-8", "surrogatepass")
     if isinstance(key, bytes):
         return b"b" + key
     if isinstance(key, float):
-        return b"i%x" % int(key) if key.is_integer() else b"f" + struct.pack(">d", key)
+        return encode_key(int(key)) if key.is_integer() else b"f" + struct.pack(">d", key)
     if isinstance(key, tuple):
         return b"t" + b"".join(_framed(encode_key(item)) for item in key)
     if isinstance(key, Row):
@@ -110,7 +110,7 @@ def _encode_decimal(key: Decimal) -> bytes:
     if key.is_nan():
         return b"d" + str(key).encode()
     if key == key.to_integral_value():
-        return b"i%x" % int(key)
+        return encode_key(int(key))
     as_float = float(key)
     if Decimal(as_float) == key:  # Decimal('0.5') == 0.5 in Python, so both are one key
         return b"f" + struct.pack(">d", as_float)

@@ -7,26 +7,15 @@ changes are applied to a base, and how two changes merge into one. A *slot* is w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from beadline.errors import StateAccessError
-from beadline.state.codec import ATOMS, Frozen, freeze, is_immutable, thaw
+from beadline.state.codec import Frozen, all_atomic, freeze, is_immutable, thaw
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 Changes = dict[Any, Any]
-
-
-def _are_plain(values: Collection[Any]) -> bool:
-    """Whether a store may keep all of these as they are. Looks at all of them at once, because that is several times
-    faster than to look at each."""
-    kinds = set(map(type, values))
-    if tuple in kinds:
-        kinds.remove(tuple)
-        kinds.update(map(type, chain.from_iterable(value for value in values if value.__class__ is tuple)))
-    return kinds <= ATOMS
 
 
 class Table:
@@ -116,7 +105,7 @@ class ValueTable(Table):
 
     def take_changes(self) -> Changes:
         writes, base = self.writes, self.base
-        plain = _are_plain(writes.values())
+        plain = all_atomic(writes.values())
         changes = dict(writes) if plain else {slot: freeze(value) for slot, value in writes.items()}
         for slot, live in self.reads.items():
             if slot not in writes:

@@ -59,8 +59,8 @@ class BasicTypeInfo(TypeInformation):
     def all_plain(self, values: list[Any]) -> bool:
         if set(map(type, values)) != {_PLAIN_CLASSES.get(self._basic_type)}:
             return False
-        bits = _BITS.get(self._basic_type)
-        return bits is None or (-(1 << bits - 1) <= min(values) and max(values) < 1 << bits - 1)
+        bounds = _BOUNDS.get(self._basic_type)
+        return bounds is None or (bounds[0] <= min(values) and max(values) <= bounds[1])
 
     def is_immutable(self) -> bool:
         return True
@@ -174,8 +174,7 @@ def _boolean_converter(info: TypeInformation) -> Converter:
     return convert
 
 
-def _integer_converter(bits: int) -> Callable[[TypeInformation], Converter]:
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+def _integer_converter(low: int, high: int) -> Callable[[TypeInformation], Converter]:
     wanted = f"an int from {low} to {high}"
 
     def make(info: TypeInformation) -> Converter:
@@ -264,37 +263,34 @@ def _as_float(value: Any) -> float | None:
     return None
 
 
+_BOUNDS = {
+    kind: (-(1 << bits - 1), (1 << bits - 1) - 1)
+    for kind, bits in ((BasicType.BYTE, 8), (BasicType.SHORT, 16), (BasicType.INT, 32), (BasicType.LONG, 64))
+}
+
 _CONVERTERS: dict[BasicType, Callable[[TypeInformation], Converter]] = {
     BasicType.STRING: _string_converter,
-    BasicType.BYTE: _integer_converter(8),
     BasicType.BOOLEAN: _boolean_converter,
-    BasicType.SHORT: _integer_converter(16),
-    BasicType.INT: _integer_converter(32),
-    BasicType.LONG: _integer_converter(64),
     BasicType.FLOAT: _float_converter,
     BasicType.DOUBLE: _double_converter,
     BasicType.CHAR: _char_converter,
     BasicType.BIG_INT: _big_int_converter,
     BasicType.BIG_DEC: _decimal_converter,
     BasicType.INSTANT: _instant_converter,
+    **{kind: _integer_converter(*bounds) for kind, bounds in _BOUNDS.items()},
 }
-
-_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 
 _PLAIN_CLASSES: dict[BasicType, type] = {
     BasicType.STRING: str,
     BasicType.BOOLEAN: bool,
     BasicType.DOUBLE: float,
     BasicType.BIG_INT: int,
-    **dict.fromkeys(_BITS, int),
+    **dict.fromkeys(_BOUNDS, int),
 }
 
 _PLAIN_TESTS = {
     **{kind: f"{{v}}.__class__ is {plain.__name__}" for kind, plain in _PLAIN_CLASSES.items()},
-    **{
-        kind: f"{{v}}.__class__ is int and {-(1 << bits - 1)} <= {{v}} <= {(1 << bits - 1) - 1}"
-        for kind, bits in _BITS.items()
-    },
+    **{kind: f"{{v}}.__class__ is int and {low} <= {{v}} <= {high}" for kind, (low, high) in _BOUNDS.items()},
 }
 
 
