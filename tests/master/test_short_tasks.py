@@ -112,6 +112,7 @@ def test_work_that_is_stopped_ends_soon(at_once: bool) -> None:
     with pytest.raises(GivenUp, match="count: given up"):
         work.run(list(range(100)))
     assert seen == [0, 1, 2, 3]
+    assert set(cluster.cancelled) == {"group"}
 
 
 class OneRound:
