@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import xxhash
 
 from beadline.graph.plan import Plan
-from beadline.master.tiers import FREE, Allowance, first_group, left_of, windows_of
+from beadline.master.tiers import FREE, Allowance, Window, first_group, windows_of
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.files import RunFiles, local_path
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator_handles import UNION, OperatorStateHandle, with_unions
 from beadline.state.slicing import within
-from beadline.state.version import Handle, RunRef, checksum_of, root_version
+from beadline.state.version import Handle, RunRef, checksum_of, next_version, root_version
 
 _LOG = logging.getLogger("beadline")
 
@@ -31,8 +31,17 @@ def _weight(result: MergeResult) -> int:
     return sum(run.weight for run in result.request.runs)
 
 
-def _is_free(result: MergeResult) -> bool:
-    return result.request.groups is None and _weight(result) <= FREE
+@dataclass
+class _Spot:
+    """Where the runs of a window that is being merged lie in their handle now.
+
+    :ivar free: merging it costs no allowance
+    """
+
+    key: tuple[int, int]
+    start: int
+    stop: int
+    free: bool
 
 
 class StateBook:
@@ -53,7 +62,8 @@ class StateBook:
         # Merging takes a while: steps may write much less when its results come than they did when it began.
         self._to_merge, self._to_take = Allowance(), Allowance()
         self._merged: list[MergeResult] = []
-        self._renamed: dict[str, str] = {}
+        self._spots: dict[int, _Spot] = {}
+        self._windows = 0
         for node in plan.nodes.values():
             for subtask in range(node.parallelism) if node.keyed else ():
                 groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
@@ -139,23 +149,27 @@ class StateBook:
             for key, handle in self.handles.items()
             for window in windows_of(handle, self._groups_of(*key), (keys or {}).get(key, 0))
         ]
+        self._spots.clear()  # nobody merges any of the windows before
         requests: list[MergeRequest] = []
-        for window, (node_id, subtask) in sorted(wanted, key=lambda found: (found[0].weight, found[1])):
-            node, groups = self._plan.nodes[node_id], self._groups_of(node_id, subtask)
-            for part in self._to_merge.pays_for(window):
-                requests.append(
-                    MergeRequest(
-                        node_id,
-                        subtask,
-                        node.max_parallelism,
-                        within(window.runs, part),
-                        window.lies_on_nothing(part),
-                        None if part == groups else (part.start, part.stop),
-                        (window.runs[0].version, window.runs[-1].version),
-                        part.stop == groups.stop,
-                    )
-                )
+        for window, key in sorted(wanted, key=lambda found: (found[0].weight, found[1])):
+            self._windows += 1
+            self._spots[self._windows] = _Spot(key, window.start, window.stop, window.weight <= FREE)
+            requests += self._requests(window, key)
         return requests
+
+    def _requests(self, window: Window, key: tuple[int, int]) -> list[MergeRequest]:
+        node, groups = self._plan.nodes[key[0]], self._groups_of(*key)
+        return [
+            MergeRequest(
+                *key,
+                node.max_parallelism,
+                within(window.runs, part),
+                window.lies_on_nothing(part),
+                None if part == groups else (part.start, part.stop),
+                self._windows,
+            )
+            for part in self._to_merge.pays_for(window)
+        ]
 
     def _groups_of(self, node_id: int, subtask: int) -> range:
         node = self._plan.nodes[node_id]
@@ -168,29 +182,49 @@ class StateBook:
             assert result.run.path is not None
             self._written.add(result.run.path)
             self._merged.append(result)
-            if not _is_free(result):
+            if not self._is_free(result):
                 self._to_merge.left += _weight(result) - result.run.size
-        while self._merged and (_is_free(self._merged[0]) or self._to_take.pays(self._merged[0].run.size)):
+        while self._merged and (self._is_free(self._merged[0]) or self._to_take.pays(self._merged[0].run.size)):
             self._take(self._merged.pop(0))
-        if not self._merged:
-            self._renamed.clear()
+
+    def _is_free(self, result: MergeResult) -> bool:
+        spot = self._spots.get(result.request.window)
+        return spot is not None and spot.free
 
     def _take(self, result: MergeResult) -> None:
+        """Replace key groups of a window's runs by what they were merged to.
+
+        1. find the window: it lies where it was planned, or as far from there as others have grown or shrunk since
+        2. check that its runs are the very ones that were merged
+        3. put the merged run first, and what is left of the others after it
+        4. name them anew. A name stands for all that a store holds that has come so far, and only the last of the
+           window still has the same below it
+        """
         request = result.request
-        key, (first, last) = (request.node, request.subtask), request.span
-        handle, groups = self.handles[key], self._groups_of(request.node, request.subtask)
+        spot, groups = self._spots.get(request.window), self._groups_of(request.node, request.subtask)
+        if spot is None:
+            return  # it comes too late: others have been planned since
         part = groups if request.groups is None else range(*request.groups)
-        # What is left of the first run has another version since an earlier part was taken.
-        window = within(handle.between(self._renamed.get(first, first), last), groups)
+        handle = self.handles[spot.key]
+        window = within(handle.runs[spot.start : spot.stop], groups)
         if not window or min(map(first_group, window)) != part.start:
+            return  # the part before it was lost
+        if [run.content for run in within(window, part)] != [run.content for run in request.runs]:
+            _LOG.warning("a merge of runs is dropped, because others lie in their place now: %r", request)
             return
-        left = left_of(window, range(part.stop, groups.stop))
-        run = result.run if left else replace(result.run, version=last)
-        self.handles[key] = handle.replacing(window[0].version, last, run, *left)
-        if left:
-            self._renamed[first] = left[0].version
-        else:
-            self._renamed.pop(first, None)
+        left = within(window, range(part.stop, groups.stop))
+        below = handle.runs[spot.start - 1].version if spot.start else handle.root
+        made: list[RunRef] = []
+        for run in (result.run, *left):
+            below = next_version(below, repr(run.content).encode())
+            made.append(replace(run, version=below))
+        made[-1] = replace(made[-1], version=window[-1].version)
+        self.handles[spot.key] = handle.replacing(spot.start, spot.stop, *made)
+        grown = len(made) - (spot.stop - spot.start)
+        for other in self._spots.values():
+            if other.key == spot.key and other.start >= spot.stop:
+                other.start, other.stop = other.start + grown, other.stop + grown
+        spot.start, spot.stop = spot.start + 1, spot.stop + grown
 
     def live_files(self) -> set[str]:
         """The files behind the current versions, and those that are to be."""
@@ -200,13 +234,15 @@ class StateBook:
 
     def move_in(self, stored: Iterable[RunRef]) -> None:
         """A checkpoint has copied runs of a snapshot that belongs to others: use the copies from now on."""
-        copies = {(run.version, run.size): run for run in stored}
+        # By their bytes: since the checkpoint was taken, runs may have been merged to one of the same version.
+        copies: dict[tuple[str | None, int], RunRef]
+        copies = {(run.checksum, run.size): run for run in stored if run.checksum is not None}
         for key, handle in self.handles.items():
-            runs = tuple(self._copy_of(run, copies.get((run.version, run.size))) for run in handle.runs)
+            runs = tuple(self._copy_of(run, copies.get((run.checksum, run.size))) for run in handle.runs)
             if runs != handle.runs:
                 self.handles[key] = Handle(handle.root, runs)
         for key, states in self.states.items():
-            moved = states.with_runs(lambda run: self._copy_of(run, copies.get((run.version, run.size))))
+            moved = states.with_runs(lambda run: self._copy_of(run, copies.get((run.checksum, run.size))))
             if moved.paths != states.paths:
                 self.states[key] = moved
 

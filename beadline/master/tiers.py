@@ -6,17 +6,18 @@ does not get any smaller. So a byte is rewritten a few times, however large the 
 
 A large merge would make the next checkpoint upload a large part of the state. So merging a window of layers goes from
 its first key group to its last, as far as an allowance goes, and goes on behind the next checkpoint: what is merged
-then lies beside what is left of the old runs. Nobody has to remember that, the handle tells it.
+then lies beside what is left of the old runs. Nobody has to remember that, the shape of the handle tells it. The shape
+may also come from changes of parallelism. That does not matter: any neighbouring runs may become one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate, groupby
 
 from beadline.state.slicing import layers_of, load_of, slices_of, within
-from beadline.state.version import Handle, RunRef, next_version
+from beadline.state.version import Handle, RunRef
 
 Layer = tuple[RunRef, ...]
 
@@ -35,16 +36,23 @@ FREE = 256 << 10
 
 @dataclass(frozen=True)
 class Window:
-    """Neighbouring runs that are to become one.
+    """Neighbouring runs of a handle that are to become one.
 
+    :ivar start: where they begin in the handle
+    :ivar stop: where they end, exclusive
     :ivar runs: with the key groups that count
-    :ivar key_groups: what is left to be merged of them
     :ivar below: the runs that they lie on
     """
 
+    start: int
+    stop: int
     runs: tuple[RunRef, ...]
-    key_groups: range
     below: tuple[RunRef, ...]
+
+    @property
+    def key_groups(self) -> range:
+        """From the first to the last that any of the runs has."""
+        return range(min(map(first_group, self.runs)), max(map(_last_group, self.runs)))
 
     @property
     def weight(self) -> int:
@@ -63,42 +71,49 @@ class Window:
         return not within(self.below, key_groups)
 
 
-def left_of(runs: Sequence[RunRef], key_groups: range) -> list[RunRef]:
-    """What is left of the runs of a window when all but these key groups are merged. They lead to versions of their
-    own: a store that stands at one of the old ones would miss what the merged run holds."""
-    left = within(runs, key_groups)
-    renamed = [replace(run, version=next_version(run.version, f"from {key_groups.start}".encode())) for run in left]
-    return [*renamed[:-1], replace(renamed[-1], version=runs[-1].version)] if renamed else []
-
-
 def windows_of(handle: Handle, key_groups: range, keys: int = 0) -> list[Window]:
-    """What should be merged of a subtask's runs: windows that have been begun, and new ones if it is time.
+    """What should be merged of a subtask's runs. No run is in two windows, whatever the history of the handle.
+
+    A *tower* is a stack of layers that begin at the same key group, and not at the subtask's first: what is left of a
+    window that has been begun, or the runs of another subtask from before a change of parallelism. It becomes one run
+    in any case, so that the handle is even again. The other layers become one when it is time.
 
     :param keys: about how many entries there would be in one run
     """
-    runs = within(handle.runs, key_groups)
-    layers = layers_of(runs)
+    placed = [(at, part) for at, run in enumerate(handle.runs) if (part := run.restricted(key_groups)).key_groups]
+    layers = _layers([part for _, part in placed])
     bounds = list(accumulate(map(len, layers), initial=0))
-    found: list[Window] = []
-    gaps: list[tuple[int, int]] = []
-    free = 0
+    towers: list[tuple[int, int]] = []
     for start, numbers in groupby(range(len(layers)), lambda number: first_group(layers[number][0])):
-        if start > key_groups.start:
-            begun = list(numbers)
-            below = layers[begun[0] - 1] if begun[0] else ()
-            # What is left of the lowest run lies in one layer with what was merged.
-            beside = sum(first_group(run) >= start for run in below)
-            lower, upper = bounds[begun[0]] - beside, bounds[begun[-1] + 1]
-            if beside or len(begun) > 1:
-                found.append(Window(runs[lower:upper], range(start, key_groups.stop), runs[:lower]))
-            gaps.append((free, begun[0] - bool(beside)))
-            free = begun[-1] + 1
-    for start, end in [*gaps, (free, _old(layers))]:
-        first, last = _ripe(layers[start:end], None if start else keys)
+        stack = list(numbers)
+        if start > key_groups.start and len(stack) > 1:
+            towers.append((stack[0], stack[-1] + 1))
+    chosen = list(towers)
+    ends = [0, *(end for _, end in towers)]
+    for low, high in zip(ends, [*(first for first, _ in towers), _old(layers)], strict=True):
+        first, last = _ripe(layers[low:high], None if low else keys)
         if first < last:
-            lower, upper = bounds[start + first], bounds[start + last]
-            found.append(Window(runs[lower:upper], key_groups, runs[:lower]))
+            chosen.append((low + first, low + last))
+    found = []
+    for first, last in chosen:
+        window, below = placed[bounds[first] : bounds[last]], placed[: bounds[first]]
+        places = [at for at, _ in window]
+        found.append(
+            Window(places[0], places[-1] + 1, tuple(part for _, part in window), tuple(part for _, part in below))
+        )
     return found
+
+
+def _layers(runs: list[RunRef]) -> list[Layer]:
+    """The layers of some runs. Where a layer begins in the middle of the one below it, that one is cut: the part that
+    it covers belongs to its tower."""
+    cut: list[Layer] = []
+    above: int | None = None
+    for layer in reversed(layers_of(runs)):
+        beside = sum(first_group(run) < above for run in layer) if above is not None else 0
+        cut += [part for part in (layer[beside:], layer[:beside]) if part]
+        above = first_group(layer[0])
+    return cut[::-1]
 
 
 def _old(layers: list[Layer]) -> int:
@@ -114,6 +129,12 @@ def first_group(run: RunRef) -> int:
     """Of a run for which it is said which key groups count."""
     assert run.groups is not None
     return run.groups[0]
+
+
+def _last_group(run: RunRef) -> int:
+    """The last + 1."""
+    assert run.groups is not None
+    return run.groups[1]
 
 
 def _ripe(layers: list[Layer], keys: int | None) -> tuple[int, int]:

@@ -228,7 +228,7 @@ def _rescaled(root: Handle, groups: range, held: OperatorSnapshot) -> Handle:
             part = run.restricted(shared)
             if not part.key_groups:
                 continue  # a slice of other key groups
-            version = next_version(handle.version, f"{run.version}|{part.groups}".encode())
+            version = next_version(handle.version, repr(part.content).encode())
             handle = handle.plus(replace(part, version=version))
     return handle
 

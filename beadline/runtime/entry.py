@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,6 +88,6 @@ def _merge(run: worker.WorkerRun, header: StepHeader, merge: MergeRequest) -> Me
         for _, content in parts:
             writer.add(content)
         writer.finish()
-        version = merge.version
-        made = draft.store(f"{draft.digest}-{version[:12]}.run", version, writer.entries)
+        # A name of its own: a checkpoint that was left behind may have such a file too, and is about to delete it.
+        made = draft.store(f"{draft.digest}-{uuid.uuid4().hex[:12]}.run", "", writer.entries)
         return MergeResult(merge, replace(made, groups=merge.groups))

@@ -9,7 +9,7 @@ from beadline.runtime.failure import Failure
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.description import StateDescription
 from beadline.state.operator_handles import OperatorStateHandle
-from beadline.state.version import Handle, RunRef, next_version
+from beadline.state.version import Handle, RunRef
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,7 @@ class MergeRequest:
 
     :ivar from_root: nothing lies below them
     :ivar groups: the key groups that this is about; None for all
-    :ivar replaces: versions of the first and the last run of the window; those of ``runs`` if nothing is said
-    :ivar complete: no key groups of the window remain behind these
+    :ivar window: the number of the window; its parts are several requests
     """
 
     node: int
@@ -148,24 +147,12 @@ class MergeRequest:
     runs: tuple[RunRef, ...]
     from_root: bool
     groups: tuple[int, int] | None = None
-    replaces: tuple[str, str] = ("", "")
-    complete: bool = True
-
-    @property
-    def span(self) -> tuple[str, str]:
-        """Versions of the first and the last run of the window."""
-        return self.replaces if self.replaces[1] else (self.runs[0].version, self.runs[-1].version)
-
-    @property
-    def version(self) -> str:
-        """What the merged run leads to: the version of the last run, or one on the way there."""
-        first, last = self.span
-        return last if self.complete else next_version(last, f"{self.groups} of {first}".encode())
+    window: int = 0
 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The merged run."""
+    """The merged run. Whoever takes it into a handle gives it its version."""
 
     request: MergeRequest
     run: RunRef

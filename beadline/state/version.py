@@ -62,6 +62,13 @@ class RunRef:
     def key_groups(self) -> range | None:
         return None if self.groups is None else range(*self.groups)
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """Equal for references to the same bytes and key groups, wherever the bytes have been put since. The version
+        does not tell: runs that were merged lead to the version of the last of them."""
+        checksum = checksum_of(self.inline) if self.inline is not None else self.checksum
+        return (self.groups, self.size, checksum or (self.path, self.offset))
+
     def restricted(self, key_groups: range) -> RunRef:
         """The same run, of which only some key groups count."""
         if self.groups is None:
@@ -105,15 +112,6 @@ class Handle:
     def plus(self, run: RunRef) -> Handle:
         return Handle(self.root, (*self.runs, run))
 
-    def between(self, first: str, last: str) -> tuple[RunRef, ...]:
-        """The runs from one version to another; none if they are not both here."""
-        versions = [run.version for run in self.runs]
-        if first not in versions or last not in versions:
-            return ()
-        return self.runs[versions.index(first) : versions.index(last) + 1]
-
-    def replacing(self, first: str, last: str, *merged: RunRef) -> Handle:
-        """With the runs from one version to another replaced by others that equal them."""
-        old = self.between(first, last)
-        start = self.runs.index(old[0])
-        return Handle(self.root, (*self.runs[:start], *merged, *self.runs[start + len(old) :]))
+    def replacing(self, start: int, stop: int, *runs: RunRef) -> Handle:
+        """With the runs from one place to another replaced by others that equal them."""
+        return Handle(self.root, (*self.runs[:start], *runs, *self.runs[stop:]))

@@ -18,7 +18,7 @@ from beadline.state.files import read_range
 from beadline.state.key_groups import encode_slot, hash_encoded
 from beadline.state.run import read_blocks
 from beadline.state.tables import Changes
-from beadline.state.version import Handle, RunRef, checksum_of
+from beadline.state.version import Handle, RunRef
 from beadline.state_processor.slices import Slice, boundaries, owner_of, relevant, share_of, split
 
 
@@ -75,19 +75,12 @@ def _differing(before: Handle, after: Handle, groups: range) -> tuple[RunRef, ..
             break
     shared = 0
     for one, other in zip(before.runs, after.runs, strict=False):
-        if _identity(one, groups) != _identity(other, groups):
+        if one.restricted(groups).content != other.restricted(groups).content:
             break
         shared += 1
     if shared:
         candidates.append((*before.runs[shared:], *after.runs[shared:]))
     return min(candidates, key=lambda runs: sum(run.size for run in runs), default=None)
-
-
-def _identity(run: RunRef, groups: range) -> tuple[Any, ...]:
-    """Equal for runs that hold the same for these key groups."""
-    counts = run.restricted(groups).groups
-    checksum = checksum_of(run.inline) if run.inline is not None else run.checksum
-    return (counts, run.size, checksum) if checksum is not None else (counts, run.size, run.path, run.offset)
 
 
 def differences(pair: Pair, name: str) -> Iterator[tuple[Any, Any, Any]]:

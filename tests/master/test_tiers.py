@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beadline.master.handles import StateBook
-from beadline.master.tiers import Allowance, Window, left_of, windows_of
+from beadline.master.tiers import Allowance, Window, windows_of
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.files import RunFiles
-from beadline.state.slicing import layers_of
+from beadline.state.slicing import layers_of, within
 from beadline.state.version import Handle, RunRef
 from tests.graph.programs import Program, by, same
 
@@ -75,18 +76,43 @@ def test_what_was_loaded_in_several_steps_stays_as_it_is() -> None:
 def test_a_window_that_was_begun_is_found_again() -> None:
     runs = chain(*[1 << 20] * 10)
     part = run("merged", 1 << 20, (0, 20))
-    left = left_of([old.restricted(GROUPS) for old in runs[:10]], range(20, 64))
-    assert left[-1].version == runs[9].version
-    assert not {old.version for old in left[:-1]} & {old.version for old in runs}
-    assert sum(old.weight for old in left) == 10 * ((1 << 20) * 44 // 64)
+    left = within(runs[:10], range(20, 64))
     later = [run(f"w{number}", 1 << 20) for number in range(10)]
     begun, new = windows_of(Handle("root", (part, *left, *later, *runs[10:])), GROUPS)
+    assert (begun.start, begun.stop) == (1, 11)
     assert begun.key_groups == range(20, 64)
-    assert begun.runs == tuple(left)
+    assert begun.runs == left
     assert begun.lies_on_nothing(begun.key_groups)
     assert begun.below == (part,)
     assert names(new) == [f"w{number}" for number in range(10)]
+    assert (new.start, new.stop) == (11, 21)
     assert not new.lies_on_nothing(GROUPS)
+
+
+def test_each_former_subtask_is_a_tower_of_its_own() -> None:
+    """Of three subtasks: the first one's runs are as if they had always been here."""
+    runs = [run(f"{s}{n}", 1 << 20, (8 * s, 8 * s + 8)) for s in range(3) for n in range(3)]
+    later = [run(f"w{number}", 1 << 20, (0, 24)) for number in range(12)]
+    second, third, first = windows_of(Handle("root", (*runs, *later)), range(24))
+    assert (names(second), second.key_groups) == (["10", "11", "12"], range(8, 16))
+    assert (names(third), third.key_groups) == (["20", "21", "22"], range(16, 24))
+    assert third.lies_on_nothing(range(16, 24))
+    assert (names(first), first.key_groups) == (["00", "01", "02"], range(8))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 7), st.integers(1, 8), st.integers(0, 1 << 22)), max_size=40), st.integers(0, 9)
+)
+def test_no_run_is_in_two_windows(shapes: list[tuple[int, int, int]], keys: int) -> None:
+    runs = [
+        run(f"v{number}", size, (start, min(8, start + width))) for number, (start, width, size) in enumerate(shapes)
+    ]
+    seen: list[int] = []
+    for window in windows_of(Handle("root", tuple(runs)), range(8), keys * 1000):
+        seen += range(window.start, window.stop)
+        assert window.runs == tuple(runs[window.start : window.stop])
+        assert window.below == tuple(runs[: window.start])
+    assert len(seen) == len(set(seen))
 
 
 def test_slices_are_short_work_and_within_the_budget() -> None:
@@ -149,7 +175,7 @@ class Simulation:
         ((self.key, _),) = self.book.handles.items()
         self.overlap = overlap
         self.under_way: list[MergeResult] = []
-        self.number = 0
+        self.number = self.merges = 0
         self.keys = 0
 
     @property
@@ -175,8 +201,8 @@ class Simulation:
             share = 1 - math.prod(1 - min(1.0, part) for part in parts)
         else:
             share = sum(parts) if self.overlap == "new keys" else max(parts)
-        made = run(f"{request.version}", round(share * whole), request.groups)
-        return MergeResult(request, replace(made, path=f"merged {made.version}"))
+        self.merges += 1
+        return MergeResult(request, run(f"merged {self.merges}", round(share * whole), request.groups))
 
 
 @pytest.mark.parametrize("overlap", ["random", "the same keys", "new keys"])

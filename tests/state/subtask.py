@@ -67,7 +67,7 @@ class Subtask:
             content = without_tombstones(content)
         data = encode_run(content, MAX_PARALLELISM)
         merged = RunRef(runs[-1].version, count_entries(content), len(data), inline=data)
-        self.handle = self.handle.replacing(runs[0].version, runs[-1].version, merged)
+        self.handle = self.handle.replacing(start, end, merged)
 
 
 def as_run(content: RunContent, base: str) -> RunRef | None:

@@ -160,7 +160,7 @@ class Subject:
             content = without_expired(without_tombstones(content), now)
         data = encode_run(content, self.max_parallelism, by_key=by_key)
         merged = RunRef(runs[-1].version, count_entries(content), len(data), inline=data)
-        self.handle = self.handle.replacing(runs[0].version, runs[-1].version, merged)
+        self.handle = self.handle.replacing(start, start + len(runs), merged)
 
     def rescaled(self, parallelism: int, kind: str | None = None, name: str = "rescaled") -> list[Subject]:
         """Subtasks that share this one's key groups."""

@@ -92,8 +92,7 @@ def test_runs_are_merged_while_steps_go_on(make: Make) -> None:
             write(step, turn)
     beside.merge(1, 4)
     (merged,) = (run for run in beside.handle.runs if run not in subject.handle.runs)
-    runs = subject.handle.runs
-    subject.handle = subject.handle.replacing(runs[1].version, runs[3].version, merged)
+    subject.handle = subject.handle.replacing(1, 4, merged)
     assert held([subject]) == expected(8)
     with subject.step() as step:
         write(step, 8)
