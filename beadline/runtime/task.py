@@ -162,11 +162,10 @@ class Task:
 
     def _culprit(self, error: Exception) -> tuple[int, str] | None:
         """Which record to blame, if one operator failed on it."""
-        if not isinstance(error, UserCodeError) or error.record is NO_RECORD:
+        if not isinstance(error, UserCodeError) or error.node is None or error.record is NO_RECORD:
             return None
-        nodes = [operator.node.id for operator in self._operators if operator.node.name == error.operator]
         digest = poison.digest_of(error.record)
-        return (nodes[0], digest) if len(nodes) == 1 and digest is not None else None
+        return (error.node, digest) if digest is not None else None
 
     def _start(self) -> Iterator[pa.RecordBatch]:
         """Let operators do what is due before the first record; sources read, a batch at a time."""

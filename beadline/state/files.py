@@ -98,10 +98,18 @@ def read_range(run: RunRef, offset: int, size: int) -> bytes | memoryview:
 
 
 def local_path(path: str) -> str | None:
-    """A path of this machine without its ``file:``; None if it is anywhere else."""
+    """A path of this machine without its ``file:``; None if it is anywhere else.
+
+    As a URI it may be percent-encoded. A ``?`` or ``#`` is part of its name (and of a glob), not the start of a query.
+    """
     if "://" not in path and not path.startswith("file:"):
         return path
-    return unquote(urlsplit(path).path) if path.startswith("file:") else None
+    if not path.startswith("file:"):
+        return None
+    rest = path.removeprefix("file:")
+    if rest.startswith("//"):
+        rest = "/" + rest[2:].partition("/")[2]  # without the host
+    return unquote(rest)
 
 
 def join(folder: str, *names: str) -> str:

@@ -35,7 +35,7 @@ class PrintOperator(Operator):
             for record in records:
                 self._lines.append(prefix + to_text(record))
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
 
     def finish(self, ack: SubtaskAck) -> None:
         super().finish(ack)
@@ -77,7 +77,7 @@ class SinkOperator(Operator):
         try:
             self._stager.write(records, timestamps)
         except Exception as error:
-            raise UserCodeError(self.node.name, records[0], error) from error
+            raise UserCodeError(self.node, records[0], error) from error
 
     def finish(self, ack: SubtaskAck) -> None:
         super().finish(ack)
