@@ -215,11 +215,9 @@ class TextFileSource(StepSource):
     def _decoded(self, block: bytes, path: str, offset: int) -> Iterator[list[Any] | Unreadable]:
         """The lines of a block that begins at an offset of the file, or of what it unpacks to."""
         try:
-            text = block.decode(self._codec)
+            return _lines(block.decode(self._codec))
         except UnicodeDecodeError:
-            yield from self._one_by_one(block, path, offset)
-        else:
-            yield from _lines(text)
+            return self._one_by_one(block, path, offset)
 
     def _one_by_one(self, block: bytes, path: str, offset: int) -> Iterator[list[Any] | Unreadable]:
         """The lines of a block of which some can't be decoded."""
