@@ -36,6 +36,7 @@ from beadline.master.stepping import Stepper
 from beadline.master.truth import Truth
 from beadline.runtime.failure import shorten
 from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
+from beadline.state.disks import FREE_SPACE, is_full
 
 # Spark ends Python workers that idle for a minute, and their cached state with them.
 _KEEP_ALIVE_SECONDS = 45.0
@@ -120,6 +121,10 @@ class Attempt:
             while not self._is_over():
                 patience = self._maybe_start()
                 self._wait(patience)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            raise JobExecutionError(f"the driver can't write a file: {error}. {FREE_SPACE}") from error
         finally:
             if self._running is not None:
                 self._out.stepper.give_up()

@@ -8,6 +8,7 @@ from typing import Any
 
 from beadline.errors import InputError
 from beadline.graph.plan import PlanNode
+from beadline.state.disks import FREE_SPACE, is_full
 
 _LIMIT = 500
 
@@ -56,10 +57,13 @@ class Failure:
             split = None if error.split is None else shorten(error.split)
         else:
             cause = error
+        message = str(cause)
         text = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))
-        if isinstance(cause, InputError):
+        if is_full(cause):
+            message += f". {FREE_SPACE}"
+        if isinstance(cause, InputError) or (is_full(cause) and record is None):
             text = ""
-        return Failure(operator, subtask, record, type(cause).__name__, str(cause), text, split=split)
+        return Failure(operator, subtask, record, type(cause).__name__, message, text, split=split)
 
 
 NO_RECORD: Any = object()

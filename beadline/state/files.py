@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from beadline.errors import ConfigurationError, VersionError
+from beadline.state.disks import naming
 from beadline.state.version import RunRef, checksum_of
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def write_file(path: str, data: bytes, durable: bool = False) -> str:
     folder, _, name = local.rpartition("/")
     temporary = f"{folder or '.'}/.{name}.{uuid.uuid4().hex[:8]}"
     try:
-        with open(temporary, "wb") as file:
+        with naming(local), open(temporary, "wb") as file:
             file.write(data)
             if durable:
                 file.flush()
@@ -210,7 +211,8 @@ def sync(path: str) -> None:
         return
     descriptor = os.open(local, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(local):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from beadline.common import Types, WatermarkStrategy
+from beadline.common import Encoder, Types, WatermarkStrategy
 from beadline.datastream import KeyedProcessFunction, OutputTag, RuntimeContext
+from beadline.datastream.connectors.file_system import FileSink
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.errors import ConfigurationError, JobExecutionError
 from tests.datastream.jobs import environment
@@ -92,6 +94,26 @@ def test_of_operators_with_one_name_the_right_one_leaves_it_out(spark: Any) -> N
     numbers = restarting("skip", tries=1, restarts=3).from_sequence(0, RECORDS - 1)
     with numbers.map(lambda number: number).map(half).map(lambda number: number).execute_and_collect() as results:
         assert Counter(results) == Counter(half(number) for number in range(RECORDS) if number != BAD)
+
+
+def encoded_but_77(number: str) -> bytes:
+    if number == str(BAD):
+        raise ValueError("not this one")
+    return f"{number}\n".encode()
+
+
+@pytest.mark.spark
+def test_a_sink_leaves_out_the_record_that_it_does_not_take(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not the first one of the batch that it came in."""
+    env = restarting("skip", tries=1, restarts=3)
+    env.from_sequence(0, RECORDS - 1).sink_to(FileSink.for_row_format(str(tmp_path), Encoder(encoded_but_77)).build())
+    with caplog.at_level("WARNING", "beadline"):
+        env.execute()
+    rows = [int(row) for part in tmp_path.glob("*/part-*") for row in part.read_text().split()]
+    assert Counter(rows) == Counter(number for number in range(RECORDS) if number != BAD)
+    assert "record 77 has failed 1 times" in caplog.text
 
 
 class Words(DataSourceStreamReader):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import logging
 import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from beadline.datastream import OutputTag
 from beadline.datastream.connectors.file_system import FileSource, StreamFormat
 from beadline.errors import JobExecutionError
 from tests.datastream.jobs import environment
+from tests.recovery.logs import WhenItFails, told
 
 pytestmark = pytest.mark.spark
 
@@ -59,10 +58,6 @@ def reading(path: Path, action: str, tries: int = 2, restarts: int = 20, interva
     env._configuration.set_string("restart-strategy.fixed-delay.attempts", str(restarts))
     env._configuration.set_string("restart-strategy.fixed-delay.delay", "10 ms")
     return env, env.read_text_file(str(path))
-
-
-def told(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
-    return [r.getMessage() for r in caplog.records if r.getMessage().startswith(start)]
 
 
 # -- bad lines
@@ -120,19 +115,6 @@ class FromLine(TimestampAssigner):
 # -- files that change
 
 
-class WhenItFails(logging.Handler):
-    """Does something once, when an attempt has failed."""
-
-    def __init__(self, action: Callable[[], Any]) -> None:
-        super().__init__(logging.WARNING)
-        self._action: Callable[[], Any] | None = action
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage().startswith("attempt") and self._action is not None:
-            action, self._action = self._action, None
-            action()
-
-
 @pytest.mark.parametrize("change", ["cut", "replaced", "removed"])
 def test_a_file_that_changes_while_it_is_read(
     spark: Any, path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, change: str
@@ -157,13 +139,12 @@ def test_a_file_that_changes_while_it_is_read(
         return line
 
     handler = WhenItFails(lambda: shutil.copyfile(kept, path))
-    log = logging.getLogger("beadline")
-    log.addHandler(handler)
-    try:
-        with caplog.at_level("WARNING", "beadline"), lines.map(sabotage).execute_and_collect() as results:
-            assert Counter(results) == Counter(map(text_of, range(LINES)))
-    finally:
-        log.removeHandler(handler)
+    with (
+        caplog.at_level("WARNING", "beadline"),
+        handler.attached(),
+        lines.map(sabotage).execute_and_collect() as results,
+    ):
+        assert Counter(results) == Counter(map(text_of, range(LINES)))
     failures = told(caplog, "attempt")
     assert failures
     assert all(str(path) in text and f"{size}" in text and "back as it was" in text for text in failures)
