@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from beadline.errors import JobExecutionError
+from beadline.api.state_descriptors import ValueStateDescriptor
+from beadline.errors import JobExecutionError, StorageError
 from beadline.master.seal import job_error
 from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
+from beadline.state.backend_settings import RocksSettings
 from beadline.state.disks import is_full, naming
 from beadline.state.files import RunFiles, write_file
+from tests.state.contract.subject import ANY, ROCKSDB, Subject
 
 
 @pytest.fixture
@@ -45,6 +49,27 @@ def test_a_file_that_finds_no_room_is_named(small_disk: Path) -> None:
             draft.publish("y.run")
     assert os.listdir(small_disk) == ["big"]
     assert write_file(str(small_disk / "small"), b"x")
+
+
+def test_rocksdb_that_finds_no_room_when_it_is_closed(small_disk: Path) -> None:
+    resize = ["mount", "-o", "remount,size={}", str(small_disk)]
+    subprocess.run([part.format("1m") for part in resize], check=True)
+    settings = RocksSettings(own_bytes=0)
+    subject = Subject(ROCKSDB, "kept", small_disk, [ValueStateDescriptor("v", ANY)], rocks=settings)
+
+    def step() -> None:
+        with subject.step() as step:
+            for number in range(8_000):
+                step.at(number)["v"].update(random.randbytes(200))
+
+    step()  # its changes are written when the next one begins
+    with pytest.raises(StorageError, match=r"RocksDB finds no room: .*\.sst.* Free some space there") as caught:
+        step()
+    assert len(str(caught.value)) < 500
+    subprocess.run([part.format("64m") for part in resize], check=True)
+    step()
+    assert len(subject.stored("v", "value")) == 8_000
+    subject.close()
 
 
 def test_other_errors_are_not_taken_for_it(tmp_path: Path) -> None:
