@@ -12,6 +12,8 @@
     ├── StateAccessError          state or timers used where there are none
     ├── StateMismatchError        a state is of another type or kind than the snapshot has; no restart helps
     ├── EnvironmentSetupError     Java or Spark is missing, too old, or of the wrong kind
+    ├── InputError                what a source was to read is gone, has changed, or can't be decoded
+    ├── StorageError              a local database of state found no room on its disk
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
     └── StepError                 a step can't be sealed and is run again
         ├── ChannelError          chunks missing, doubled, out of order, or a digest that disagrees
@@ -61,6 +63,14 @@ class StateMismatchError(BeadlineError):
 
 class EnvironmentSetupError(BeadlineError):
     """Java or Spark is missing, too old, or of the wrong kind."""
+
+
+class InputError(BeadlineError):
+    """What a source was to read is gone, has changed since it was listed, or can't be decoded."""
+
+
+class StorageError(BeadlineError):
+    """A local database of state found no room on its disk."""
 
 
 class JobExecutionError(BeadlineError):

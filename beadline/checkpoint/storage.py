@@ -486,7 +486,8 @@ def _explained(what: str) -> Iterator[None]:
     except OSError as error:
         advice = ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            advice = ". Free some space there, or choose another directory with execution.checkpointing.dir"
+            option = "execution.checkpointing.savepoint-dir" if "savepoint" in what else "execution.checkpointing.dir"
+            advice = f". Free some space there, or choose another directory with {option}"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             advice = ". The directory must be one that this process can make and write"
         raise SnapshotError(f"{what}: {error}{advice}") from error

@@ -20,6 +20,7 @@ from beadline.connectors.sink import Committer, StagedSink, Stager
 from beadline.connectors.source import BATCH, Position, StepSource
 from beadline.errors import SerializationError
 from beadline.state.codec import dumps, loads_trusted
+from beadline.state.disks import naming
 
 _INLINE = 1 << 14
 
@@ -155,13 +156,15 @@ class _CacheStager(Stager):
             # A name of its own for each attempt: a lost attempt's file is never read.
             self._file = open(os.path.join(self._folder, uuid.uuid4().hex), "xb")  # noqa: SIM115
         offset = self._file.tell()
-        self._file.write(data)
+        with naming(self._file.name):
+            self._file.write(data)
         self._frames.append(Frame(len(records), digest, None, self._file.name, offset, len(data)))
 
     def finish(self) -> list[Any]:
         self._flush()
         if self._file is not None:
-            self._file.close()
+            with naming(self._file.name):
+                self._file.close()
         # Also without records, so that the number of subtasks is known.
         return [(self._subtask, self._frames)]
 

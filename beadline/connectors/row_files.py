@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from beadline.connectors.sink import Committer, StagedSink, Stager
+from beadline.state.disks import naming
 from beadline.state.files import make_folder, sync
 
 _LOG = logging.getLogger("beadline")
@@ -147,7 +148,7 @@ class _OpenPart:
 def _staged(folder: str, bucket: str, subtask: int, rows: list[bytes]) -> Piece:
     """Rows in a file with a name of its own: a lost attempt's file is never read."""
     path = os.path.join(folder, uuid.uuid4().hex)
-    with open(path, "wb") as stream:
+    with naming(path), open(path, "wb") as stream:
         stream.writelines(rows)
     return Piece(bucket, subtask, sum(map(len, rows)), None, path)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +18,35 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, SimpleDat
 from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from beadline.errors import ConfigurationError, UnsupportedFeatureError
+from beadline.errors import BeadlineError, ConfigurationError, UnsupportedFeatureError
 
 BATCH = 4096
+_SHOWN = 100
 Position = dict[str, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Unreadable:
+    """Stands in a source's output where a record is that can't be read. The source can go on after it, so the job can
+    be told to do so too (``beadline.poison.action``).
+
+    :ivar place: where the record is, for people
+    :ivar data: what is there
+    :ivar problem: what the job fails with if it is not to go on
+    """
+
+    place: str
+    data: bytes
+    problem: BeadlineError
+
+    def __repr__(self) -> str:
+        shown = repr(self.data[:_SHOWN]) + ("…" if len(self.data) > _SHOWN else "")
+        return f"{shown} ({self.place})"
+
+    @property
+    def identity(self) -> tuple[str, bytes]:
+        """Equal when the same record is read again."""
+        return self.place, self.data
 
 
 class StepSource(ABC):
@@ -50,8 +76,9 @@ class StepSource(ABC):
         """Whether nothing will ever come behind this position."""
 
     @abstractmethod
-    def read_batches(self, split: Any) -> Iterator[list[Any]]:
-        """The records of a split, in lists of moderate length. Runs in tasks."""
+    def read_batches(self, split: Any) -> Iterator[Any]:
+        """The records of a split, in lists of moderate length; an :class:`Unreadable` in the place of a record that
+        can't be read. Runs in tasks."""
 
     def guarantee(self) -> str:
         """What the source can give at best: ``exactly-once`` if a split that is read again gives the same records."""

@@ -22,6 +22,7 @@ from beadline.datastream.checkpoint_config import CheckpointConfig
 from beadline.datastream.checkpointing_mode import CheckpointingMode
 from beadline.datastream.data_stream import DataStream, checked_parallelism
 from beadline.datastream.execution_mode import RuntimeExecutionMode
+from beadline.datastream.output_tag import OutputTag
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
@@ -377,6 +378,11 @@ class _SourceStream(DataStream):
         return (
             self._source if what.startswith(("name", "get_name", "uid", "set_uid", "set_desc")) else super()._node(what)
         )
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """What either operator sent there: a source's records can be poison to both."""
+        of_source = DataStream(self._env, [Edge(self._source, Forward())], self._type).get_side_output(output_tag)
+        return super().get_side_output(output_tag).union(of_source)
 
     def uid(self, uid: str) -> DataStream:
         self._edges[0].source.uid = f"{uid}-watermarks"

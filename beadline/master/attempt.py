@@ -7,9 +7,10 @@ happened.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty
@@ -18,6 +19,7 @@ from typing import Any
 from beadline.checkpoint.actions import CheckpointKind, Take
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.connectors.source import StepSource
+from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import TimestampsSpec
 from beadline.master.checkpoints import Checkpoints
@@ -32,7 +34,9 @@ from beadline.master.settings import JobSettings
 from beadline.master.sinks import Sinks
 from beadline.master.stepping import Stepper
 from beadline.master.truth import Truth
+from beadline.runtime.failure import shorten
 from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
+from beadline.state.disks import FREE_SPACE, is_full
 
 # Spark ends Python workers that idle for a minute, and their cached state with them.
 _KEEP_ALIVE_SECONDS = 45.0
@@ -117,6 +121,10 @@ class Attempt:
             while not self._is_over():
                 patience = self._maybe_start()
                 self._wait(patience)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            raise JobExecutionError(f"the driver can't write a file: {error}. {FREE_SPACE}") from error
         finally:
             if self._running is not None:
                 self._out.stepper.give_up()
@@ -217,12 +225,13 @@ class Attempt:
             if reader.finished or self._draining:
                 ends[node], splits[node] = position, []
                 continue
-            ends[node], splits[node] = reader.source.plan(position, rows, reader.node.parallelism)
-            if reader.source.finished(ends[node]):
-                reader.finished = reader.caught_up = True
-            elif self._has_event_time:
-                # Is there anything behind this range? If not, the watermark need not wait for more records.
-                reader.caught_up = reader.source.plan(ends[node], 1, 1)[0] == ends[node]
+            with _naming(reader, position):
+                ends[node], splits[node] = reader.source.plan(position, rows, reader.node.parallelism)
+                if reader.source.finished(ends[node]):
+                    reader.finished = reader.caught_up = True
+                elif self._has_event_time:
+                    # Is there anything behind this range? If not, the watermark need not wait for more records.
+                    reader.caught_up = reader.source.plan(ends[node], 1, 1)[0] == ends[node]
         return ends, splits
 
     def _start(self, ends: dict[int, dict[str, Any]], splits: dict[int, list[Any]], now: int, final: bool) -> None:
@@ -333,3 +342,18 @@ class Attempt:
             held = snapshot.operator(reader.node.uid)
             if held is not None and held.position is not None:
                 reader.source.commit(held.position)
+
+
+@contextlib.contextmanager
+def _naming(reader: Reader, position: dict[str, Any]) -> Iterator[None]:
+    """A source's own exceptions don't say which source it is."""
+    try:
+        yield
+    except BeadlineError:
+        raise
+    except Exception as error:
+        raise JobExecutionError(
+            f"source '{reader.node.name}' failed on the driver, which asked it what comes after {shorten(position)}: "
+            f"{type(error).__name__}: {error}",
+            operator=reader.node.name,
+        ) from error

@@ -71,6 +71,8 @@ def job_error(failure: Failure) -> BeadlineError:
         return StateMismatchError(failure.message)
     where = f"operator '{failure.operator}' (subtask {failure.subtask})"
     at = f" at record {failure.record}" if failure.record is not None else ""
+    if failure.split is not None:
+        at += f" while it read {failure.split}"
     error = JobExecutionError(
         f"{where} failed{at}: {failure.error_type}: {failure.message}",
         operator=failure.operator,
@@ -78,5 +80,6 @@ def job_error(failure: Failure) -> BeadlineError:
         user_traceback=failure.traceback,
         culprit=failure.culprit,
     )
-    error.add_note(f"\nIn the worker:\n{failure.traceback.rstrip()}")
+    if failure.traceback:
+        error.add_note(f"\nIn the worker:\n{failure.traceback.rstrip()}")
     return error

@@ -3,6 +3,7 @@ same step is run again from the sealed version, which is no restart."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from beadline.master.spark import Cluster, StepSubmitter
 from beadline.runtime.messages import StepHeader, TaskAck
 from beadline.runtime.migrate import Migrated, MigrationRequest
 from beadline.state.backend_settings import BackendSettings
+from beadline.state.disks import FREE_SPACE, is_full
 from beadline.state.files import RunFiles
 
 _TRIES = 6
@@ -71,7 +73,8 @@ class Stepper:
                 raise
             except Exception as error:
                 if self._given_up or self._cancelled() or attempt == _TRIES or not _worth_another_try(error):
-                    raise _gave_up(header.step, error, attempt) from error
+                    gave_up = _gave_up(header.step, error, attempt, self._cluster)
+                    raise gave_up from (None if is_full(error) else error)
                 self._warn(f"step {header.step} is run again (try {attempt} of {_TRIES}): {first_line(error)}")
                 self.quiet()
         raise AssertionError("unreachable")
@@ -103,15 +106,23 @@ class Stepper:
         self._cluster.wait_until_quiet(self._submitter.group)
 
 
-def _gave_up(step: int, error: Exception, attempt: int) -> BaseException:
+def _gave_up(step: int, error: Exception, attempt: int, cluster: Cluster) -> BaseException:
     if isinstance(error, BeadlineError) and not isinstance(error, StepError):
         return error
-    return JobExecutionError(f"step {step} failed {attempt} times; the last time: {first_line(error)}")
+    advice = ""
+    if "java.io.IOException: No space left on device" in str(error):
+        folder = os.environ.get("SPARK_LOCAL_DIRS") or cluster.context.getConf().get("spark.local.dir", "/tmp")
+        advice = (
+            f". It is Spark's own folder that is full, spark.local.dir ({folder}), where it keeps what its tasks "
+            f"exchange. {FREE_SPACE}"
+        )
+    often = f"{attempt} times; the last time" if attempt > 1 else "once"
+    return JobExecutionError(f"step {step} failed {often}: {first_line(error)}{advice}")
 
 
 def _worth_another_try(error: Exception) -> bool:
     """What Spark or a check gave up on; errors of the program or the set-up itself come the same way every time."""
-    if "beadline.errors.EnvironmentSetupError" in str(error):
+    if any(f"beadline.errors.{name}" in str(error) for name in ("EnvironmentSetupError", "StorageError")):
         return False
     return isinstance(error, StepError) or not isinstance(error, BeadlineError)
 

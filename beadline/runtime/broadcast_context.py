@@ -46,6 +46,8 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
 
     def get(self, key: Any) -> Any:
         value = self._stored(key)
+        if value is None:
+            return self._state.look(key)
         return self._state.look_through(key, value) if value.__class__ is Frozen else value
 
     def contains(self, key: Any) -> bool:

@@ -6,24 +6,36 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from beadline.errors import InputError
+from beadline.graph.plan import PlanNode
+from beadline.state.disks import FREE_SPACE, is_full
+
 _LIMIT = 500
 
 
 class UserCodeError(Exception):
-    """User code raised while an operator worked on a record."""
+    """User code raised while an operator worked on a record.
 
-    def __init__(self, operator: str, record: Any, cause: BaseException) -> None:
-        super().__init__(f"{operator}: {cause}")
-        self.operator = operator
+    :ivar node: the operator's number, if the record came to it and can be kept from it
+    :ivar split: what a source was reading, if it is not a record's fault
+    """
+
+    def __init__(self, operator: str | PlanNode, record: Any, cause: BaseException, split: Any = None) -> None:
+        self.node = None if isinstance(operator, str) else operator.id
+        self.operator = operator if isinstance(operator, str) else operator.name
+        super().__init__(f"{self.operator}: {cause}")
         self.record = record
         self.cause = cause
+        self.split = split
 
 
 @dataclass(frozen=True)
 class Failure:
     """What the driver learns of a failed task.
 
+    :ivar traceback: empty for what Beadline raises on purpose, whose message says all there is to say
     :ivar culprit: the operator's number and a digest of the record, if it is the record's fault
+    :ivar split: what a source was reading
     """
 
     operator: str
@@ -33,17 +45,25 @@ class Failure:
     message: str
     traceback: str
     culprit: tuple[int, str] | None = None
+    split: str | None = None
 
     @staticmethod
     def of(error: BaseException, operator: str, subtask: int) -> Failure:
         record: str | None = None
+        split: str | None = None
         if isinstance(error, UserCodeError):
             operator, cause = error.operator, error.cause
             record = None if error.record is NO_RECORD else shorten(error.record)
+            split = None if error.split is None else shorten(error.split)
         else:
             cause = error
+        message = str(cause)
         text = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))
-        return Failure(operator, subtask, record, type(cause).__name__, str(cause), text)
+        if is_full(cause):
+            message += f". {FREE_SPACE}"
+        if isinstance(cause, InputError) or (is_full(cause) and record is None):
+            text = ""
+        return Failure(operator, subtask, record, type(cause).__name__, message, text, split=split)
 
 
 NO_RECORD: Any = object()

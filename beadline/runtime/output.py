@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from beadline.api.output_tag import OutputTag
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import TypeMismatchError
+from beadline.graph.plan import PlanNode
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.writer import IDLE, Timestamps
 from beadline.state.codec import dumps, is_immutable, loads_trusted
@@ -46,7 +47,7 @@ class Output:
     """The main output and the side outputs of one operator subtask."""
 
     def __init__(
-        self, operator: str, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]
+        self, operator: str | PlanNode, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]
     ) -> None:
         self._operator = operator
         self._convert = output_type.converter() if output_type is not None else None

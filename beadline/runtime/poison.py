@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xxhash
 
+from beadline.connectors.source import Unreadable
 from beadline.errors import BeadlineError
-from beadline.runtime.operators.base import Operator
 from beadline.runtime.writer import Timestamps
 from beadline.state.codec import dumps
+
+if TYPE_CHECKING:
+    from beadline.runtime.operators.base import Operator
 
 #: The id of the side output.
 TAG = "beadline-poison"
@@ -35,6 +38,8 @@ class Poison:
 
 def digest_of(record: Any) -> str | None:
     """Equal for a record that is replayed; None for one that can't be pickled."""
+    if isinstance(record, Unreadable):
+        record = record.identity
     try:
         return xxhash.xxh3_128_hexdigest(dumps(record))
     except BeadlineError:
@@ -50,15 +55,10 @@ def guard(operator: Operator, poison: Poison | None) -> None:
     process, to_side = operator.records, poison.to_side_output
 
     def records(input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
-        bad = {i for i, record in enumerate(records) if digest_of(record) in digests}
-        if not bad:
+        good = sift(operator, records, timestamps, digests, to_side)
+        if len(good) == len(records):
             process(input_index, records, timestamps, keys)
-            return
-        if to_side:
-            times = None if timestamps is None else [timestamps[i] for i in sorted(bad)]
-            operator.output.emit_side(TAG, [records[i] for i in sorted(bad)], times)
-        good = [i for i in range(len(records)) if i not in bad]
-        if good:
+        elif good:
             process(
                 input_index,
                 [records[i] for i in good],
@@ -67,3 +67,15 @@ def guard(operator: Operator, poison: Poison | None) -> None:
             )
 
     operator.records = records  # type: ignore[method-assign]
+
+
+def sift(
+    operator: Operator, records: list[Any], timestamps: Timestamps, digests: frozenset[str], to_side: bool
+) -> list[int]:
+    """The places of the records that are no poison; what is goes to the side output, if it shall."""
+    bad = [i for i, record in enumerate(records) if digest_of(record) in digests]
+    if bad and to_side:
+        times = None if timestamps is None else [timestamps[i] for i in bad]
+        operator.output.emit_side(TAG, [records[i] for i in bad], times)
+    left_out = set(bad)
+    return [i for i in range(len(records)) if i not in left_out]

@@ -33,6 +33,7 @@ from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, DRIVER, Row, R
 from beadline.runtime.worker import WorkerRun
 from beadline.runtime.writer import ChannelWriter, Timestamps, make_writer
 from beadline.state.codec import dumps
+from beadline.state.disks import is_full
 from beadline.state.key_groups import key_group_range
 from beadline.state.run import count_entries, encode_run
 from beadline.state.store import Place, Store, open_store
@@ -65,6 +66,17 @@ def local_channel(edge: PlanEdge) -> int:
 def _with_plain_fields(operator: Operator) -> list[Function]:
     """The functions whose fields are in no snapshot."""
     return [function for function in operator.functions() if not has_own_state(function)]
+
+
+@contextlib.contextmanager
+def _naming(operator: Operator) -> Iterator[None]:
+    """A disk that is full does not say whose files it has no room for."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, UserCodeError | BeadlineError) or not is_full(error):
+            raise
+        raise UserCodeError(operator.node.name, NO_RECORD, error) from error
 
 
 class Task:
@@ -150,10 +162,16 @@ class Task:
             return
         try:
             function(*arguments)
-        except StepError:
-            raise
-        except (UserCodeError, BeadlineError) as error:
-            self._fail(error)
+        except Exception as error:
+            self._take(error)
+
+    def _take(self, error: Exception) -> None:
+        """Make an error the task's failure, if it would come again: to run the step again would not help then."""
+        if isinstance(error, StepError):
+            raise error
+        if not isinstance(error, UserCodeError | BeadlineError) and not is_full(error):
+            raise error
+        self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         name = self._operators[0].node.name if self._operators else f"level {self._level}"
@@ -162,11 +180,12 @@ class Task:
 
     def _culprit(self, error: Exception) -> tuple[int, str] | None:
         """Which record to blame, if one operator failed on it."""
-        if not isinstance(error, UserCodeError) or error.record is NO_RECORD:
+        if not isinstance(error, UserCodeError) or error.node is None or error.record is NO_RECORD:
             return None
-        nodes = [operator.node.id for operator in self._operators if operator.node.name == error.operator]
+        if is_full(error.cause):
+            return None
         digest = poison.digest_of(error.record)
-        return (nodes[0], digest) if len(nodes) == 1 and digest is not None else None
+        return (error.node, digest) if digest is not None else None
 
     def _start(self) -> Iterator[pa.RecordBatch]:
         """Let operators do what is due before the first record; sources read, a batch at a time."""
@@ -179,10 +198,8 @@ class Task:
                     next(batches)
                 except StopIteration:
                     break
-                except StepError:
-                    raise
-                except (UserCodeError, BeadlineError) as error:
-                    self._fail(error)
+                except Exception as error:
+                    self._take(error)
                 yield from self._drain()
 
     def _drain(self, everything: bool = False) -> Iterator[pa.RecordBatch]:
@@ -210,7 +227,8 @@ class Task:
                 groups = key_group_range(self._partition, operator.node.parallelism, maximum)
                 whose = Place(header.run, *key, maximum)
                 cached = run.stores.pop(key, None)
-                store = open_store(cached, start.handle, groups, run.files.read, header.backend, whose)
+                with _naming(operator):
+                    store = open_store(cached, start.handle, groups, run.files.read, header.backend, whose)
                 run.stores[key] = store
                 self._stores.append(store)
                 self._versions[operator.node.id] = start.handle.version
@@ -339,23 +357,25 @@ class Task:
         acks: list[SubtaskAck] = []
         try:
             for operator in self._operators:
-                ack = SubtaskAck(operator.node.id, self._partition)
-                operator.states.snapshot()
-                operator.finish(ack)
-                if operator.backend is not None:
-                    self._write_delta(operator, ack)
-                self._write_states(operator, ack)
-                ack.descriptions = operator.descriptions()
-                ack.changed_fields = self._changed_fields(operator)
-                acks.append(ack)
+                with _naming(operator):
+                    acks.append(self._ack(operator))
             if self._header.final:
                 for operator in self._operators:
                     operator.close()
-        except (UserCodeError, BeadlineError) as error:
-            if isinstance(error, StepError):
-                raise
-            self._fail(error)
+        except Exception as error:
+            self._take(error)
         return acks
+
+    def _ack(self, operator: Operator) -> SubtaskAck:
+        ack = SubtaskAck(operator.node.id, self._partition)
+        operator.states.snapshot()
+        operator.finish(ack)
+        if operator.backend is not None:
+            self._write_delta(operator, ack)
+        self._write_states(operator, ack)
+        ack.descriptions = operator.descriptions()
+        ack.changed_fields = self._changed_fields(operator)
+        return ack
 
     def _write_delta(self, operator: Operator, ack: SubtaskAck) -> None:
         assert operator.backend is not None

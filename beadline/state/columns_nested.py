@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beadline.common.types import Row, RowKind, new_row
 from beadline.state.columns_values import Built, Column
+from beadline.state.key_groups import BoxedKey, map_indexed, unboxed
 
 _INSERT = RowKind.INSERT
 
@@ -146,6 +147,8 @@ class MapColumn(Column):
     def build_maps(self, maps: Sequence[dict[Any, Any] | None], bad: set[int], frozen: bool) -> Built:
         """:param frozen: values are as a store keeps them"""
         offsets, flat = _flattened(maps)
+        if frozen and BoxedKey in set(map(type, flat)):
+            flat = list(map(unboxed, flat))
         keys, wrong = self.key.build(flat)
         if keys.null_count:  # Arrow has no null keys: neither None nor what does not fit
             lost = _owners(offsets, [i for i, valid in enumerate(keys.is_valid().to_pylist()) if not valid])
@@ -164,6 +167,8 @@ class MapColumn(Column):
         offsets = array.offsets.to_pylist()
         start, size = (offsets[0], offsets[-1] - offsets[0]) if offsets else (0, 0)
         keys = self.key.read(array.keys.slice(start, size))
+        if frozen and not self.key.indexes:
+            keys = list(map(map_indexed, keys))
         items = (self.value.read_frozen if frozen else self.value.read)(array.items.slice(start, size))
         return _divided(array, offsets, list(zip(keys, items, strict=True)), dict)
 

@@ -12,6 +12,7 @@ from typing import IO, Any
 import xxhash
 
 from beadline.state import files
+from beadline.state.disks import naming
 from beadline.state.version import RunRef
 
 _COPY_BYTES = 4 << 20
@@ -39,7 +40,8 @@ class Draft:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        self._file.write(data)
+        with naming(self._path or tempfile.gettempdir()):
+            self._file.write(data)
         self._short.update(data)
         self._long.update(data)
         self.size += len(data)
@@ -63,10 +65,11 @@ class Draft:
         if self._path is None:
             self._upload(path)
             return path
-        self._file.flush()
-        if durable:
-            os.fsync(self._file.fileno())
-        self._file.close()
+        with naming(self._path):
+            self._file.flush()
+            if durable:
+                os.fsync(self._file.fileno())
+            self._file.close()
         local = f"{self._local}/{name}"
         os.replace(self._path, local)
         self._path = None
@@ -87,7 +90,8 @@ class Draft:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Any:
-        self._file.close()
+        with contextlib.suppress(OSError):  # of what a full disk did not take, which nobody wants any more
+            self._file.close()
         if self._path is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)

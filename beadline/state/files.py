@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from beadline.errors import ConfigurationError, VersionError
+from beadline.state.disks import naming
 from beadline.state.version import RunRef, checksum_of
 
 if TYPE_CHECKING:
@@ -98,10 +99,18 @@ def read_range(run: RunRef, offset: int, size: int) -> bytes | memoryview:
 
 
 def local_path(path: str) -> str | None:
-    """A path of this machine without its ``file:``; None if it is anywhere else."""
+    """A path of this machine without its ``file:``; None if it is anywhere else.
+
+    As a URI it may be percent-encoded. A ``?`` or ``#`` is part of its name (and of a glob), not the start of a query.
+    """
     if "://" not in path and not path.startswith("file:"):
         return path
-    return unquote(urlsplit(path).path) if path.startswith("file:") else None
+    if not path.startswith("file:"):
+        return None
+    rest = path.removeprefix("file:")
+    if rest.startswith("//"):
+        rest = "/" + rest[2:].partition("/")[2]  # without the host
+    return unquote(rest)
 
 
 def join(folder: str, *names: str) -> str:
@@ -168,7 +177,7 @@ def write_file(path: str, data: bytes, durable: bool = False) -> str:
     folder, _, name = local.rpartition("/")
     temporary = f"{folder or '.'}/.{name}.{uuid.uuid4().hex[:8]}"
     try:
-        with open(temporary, "wb") as file:
+        with naming(local), open(temporary, "wb") as file:
             file.write(data)
             if durable:
                 file.flush()
@@ -202,7 +211,8 @@ def sync(path: str) -> None:
         return
     descriptor = os.open(local, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(local):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -22,10 +22,12 @@ from beadline.common import Row
 from beadline.errors import ConfigurationError, KeyEncodingError
 
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+EQUAL_THEMSELVES = frozenset({str, int, bool, bytes, type(None)})
 IMMUTABLE_KEYS = frozenset({str, int, float, bool, bytes, type(None), tuple, Decimal, uuid.UUID, dt.date, dt.datetime})
 _LOWER_BOUND_DEFAULT = 128
 
 _hash64 = xxhash.xxh3_64_intdigest
+_NAN = b"f" + struct.pack(">d", float("nan"))
 # Normalising in the thread's own context would round.
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
@@ -49,7 +51,8 @@ def _encode_slow(key: Any) -> bytes:
     if isinstance(key, bytes):
         return b"b" + key
     if isinstance(key, float):
-        return encode_key(int(key)) if key.is_integer() else b"f" + struct.pack(">d", key)
+        # There are many NaNs of one meaning: inf - inf has another sign than float("nan").
+        return encode_key(int(key)) if key.is_integer() else _NAN if key != key else b"f" + struct.pack(">d", key)
     if isinstance(key, tuple):
         return b"t" + b"".join(_framed(encode_key(item)) for item in key)
     if isinstance(key, Row):
@@ -197,6 +200,33 @@ def _can_index(key: Any) -> bool:
 def indexed(key: Any) -> Any:
     """The key as state indexes it: itself, or boxed."""
     return key if _can_index(key) else BoxedKey(key, encode_key(key))
+
+
+def map_indexed(key: Any) -> Any:
+    """A map's key as the map indexes it: itself, or boxed if NaN is in it.
+
+    All NaNs are one key, as in Java's maps. Keys that are equal in Python are one key too, as everywhere in a Python
+    program: ``0.0`` and ``-0.0``, ``1`` and ``1.0``. Java tells the two zeros apart. In PyFlink it depends on whether
+    the entry is still in the cache in front of its Java state; here it is the same in every backend and after every
+    restore.
+    """
+    if key.__class__ in EQUAL_THEMSELVES or not _holds_nan(key):
+        return key
+    try:
+        return BoxedKey(key, encode_key(key))
+    except KeyEncodingError:
+        return key
+
+
+def _holds_nan(key: Any) -> bool:
+    if isinstance(key, tuple):
+        return any(map(_holds_nan, key))
+    return key != key if isinstance(key, float) else isinstance(key, Decimal) and key.is_nan()
+
+
+def unboxed(key: Any) -> Any:
+    """The key as user code knows it."""
+    return key.key if key.__class__ is BoxedKey else key
 
 
 def encode_indexed(key: Any) -> bytes:

@@ -14,6 +14,7 @@ from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescript
 from beadline.errors import StateAccessError, StateMismatchError, TypeMismatchError
 from beadline.state.codec import Frozen, freeze, is_immutable, thaw
 from beadline.state.description import OPERATOR, StateDescription, describe
+from beadline.state.key_groups import map_indexed, unboxed
 from beadline.state.keyed import checked_converter
 from beadline.state.operator_handles import (
     BROADCAST,
@@ -133,27 +134,27 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
     def load(self, parts: list[list[Any]], own: tuple[int, ...]) -> None:
         # In place, because views hold on to the entries.
         self.entries.clear()
-        self.entries.update((thaw(key), value) for i in own for key, value in parts[i])
+        self.entries.update((map_indexed(thaw(key)), value) for i in own for key, value in parts[i])
         self._live = {}
         self.dirty = False
 
     def stored(self) -> list[Any]:
-        return [(freeze(key), value) for key, value in self.entries.items()]
+        return [(freeze(unboxed(key)), value) for key, value in self.entries.items()]
 
     # -- to read
 
     def get(self, key: Any) -> Any:
-        return thaw(self.entries.get(key))
+        return thaw(self.entries.get(map_indexed(key)))
 
     def contains(self, key: Any) -> bool:
-        return key in self.entries
+        return map_indexed(key) in self.entries
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         # Lists, so that user code may change the map while it goes through it.
-        return iter([(key, thaw(value)) for key, value in self.entries.items()])
+        return iter([(unboxed(key), thaw(value)) for key, value in self.entries.items()])
 
     def keys(self) -> Iterator[Any]:
-        return iter(list(self.entries))
+        return iter(list(map(unboxed, self.entries)))
 
     def values(self) -> Iterator[Any]:
         return iter([thaw(value) for value in self.entries.values()])
@@ -164,6 +165,7 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
     # -- to read only, once a record: what is mutable is thawed once a step
 
     def look(self, key: Any) -> Any:
+        key = map_indexed(key)
         value = self.entries.get(key)
         return self.look_through(key, value) if value.__class__ is Frozen else value
 
@@ -177,7 +179,7 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
     def look_at_all(self) -> Iterator[tuple[Any, Any]]:
         thawed = self.look_through
         for key, value in self.entries.items():
-            yield key, thawed(key, value) if value.__class__ is Frozen else value
+            yield unboxed(key), thawed(key, value) if value.__class__ is Frozen else value
 
     def changed_in_place(self) -> list[Any]:
         """Keys of values that were handed out to be read and were changed. Those changes are dropped here: the next
@@ -189,7 +191,7 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
             pickled = freeze(value)
             # A pickle may come out differently the second time (sets); then a fresh copy is the measure.
             if pickled != frozen and pickled != freeze(thaw(frozen)):
-                changed.append(key)
+                changed.append(unboxed(key))
         return changed
 
     # -- to write
@@ -208,6 +210,7 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
                     "tuple instead of a list or Row."
                 ) from None
             key = thaw(freeze(key))
+        key = map_indexed(key)
         self.entries[key] = freeze(value)
         self._live.pop(key, None)
         self.dirty = True
@@ -218,6 +221,7 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
+        key = map_indexed(key)
         if self.entries.pop(key, MISSING) is not MISSING:
             self._live.pop(key, None)
             self.dirty = True

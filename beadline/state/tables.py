@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from beadline.errors import StateAccessError
 from beadline.state.codec import Frozen, all_atomic, freeze, is_immutable, thaw
+from beadline.state.key_groups import EQUAL_THEMSELVES, map_indexed, unboxed
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
@@ -201,7 +202,7 @@ class ListTable(Table):
 
 
 class MapTable(Table):
-    """A map a slot. A change is ``(cleared, puts, removed)``."""
+    """A map a slot. A change is ``(cleared, puts, removed)``, with map keys as :func:`map_indexed` gives them."""
 
     kind = "map"
     __slots__ = ("overlay",)
@@ -212,6 +213,8 @@ class MapTable(Table):
 
     def get(self, slot: Any, map_key: Any) -> Any:
         """The value, or MISSING."""
+        if map_key.__class__ not in EQUAL_THEMSELVES:
+            map_key = map_indexed(map_key)
         change = self.overlay.get(slot)
         if change is not None:
             value = change[1].get(map_key, change)
@@ -225,6 +228,8 @@ class MapTable(Table):
     def put(self, slot: Any, map_key: Any, value: Any) -> None:
         if not is_immutable(map_key):
             self._check_map_key(map_key)
+        if map_key.__class__ not in EQUAL_THEMSELVES:
+            map_key = map_indexed(map_key)
         change = self.overlay.get(slot)
         if change is None:
             change = self.overlay[slot] = (False, {})
@@ -240,6 +245,8 @@ class MapTable(Table):
             ) from None
 
     def remove(self, slot: Any, map_key: Any) -> None:
+        if map_key.__class__ not in EQUAL_THEMSELVES:
+            map_key = map_indexed(map_key)
         change = self.overlay.get(slot)
         if change is None:
             change = self.overlay[slot] = (False, {})
@@ -262,13 +269,13 @@ class MapTable(Table):
             for map_key, value in self.base.get(slot, {}).items():
                 value = over.get(map_key, value)
                 if value is not MISSING:
-                    yield map_key, thaw(value)
+                    yield unboxed(map_key), thaw(value)
             below = self.base.get(slot, {})
         else:
             below = {}
         for map_key, value in list(over.items()):
             if value is not MISSING and map_key not in below:
-                yield map_key, thaw(value)
+                yield unboxed(map_key), thaw(value)
 
     def take_changes(self) -> Changes:
         overlay, self.overlay = self.overlay, {}

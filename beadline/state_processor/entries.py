@@ -7,12 +7,11 @@ from typing import Any
 
 from beadline.api.windows.window import CountWindow, TimeWindow
 from beadline.state.codec import thaw
-from beadline.state.key_groups import BoxedKey
+from beadline.state.key_groups import unboxed
 
 
 def key_of(slot: Any, namespaced: bool) -> Any:
-    key = slot[0] if namespaced else slot
-    return key.key if key.__class__ is BoxedKey else key
+    return unboxed(slot[0] if namespaced else slot)
 
 
 def window_of(namespace: Any) -> tuple[int, int] | None:
@@ -36,7 +35,7 @@ def _list(change: Any) -> list[Any]:
 
 
 def _map(change: Any) -> dict[Any, Any]:
-    return {key: thaw(value) for key, value in change[1].items()}
+    return {unboxed(key): thaw(value) for key, value in change[1].items()}
 
 
 def without_times(kind: str, value: Any) -> Any:

@@ -17,7 +17,14 @@ from beadline.errors import KeyEncodingError, SerializationError, TypeMismatchEr
 from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from beadline.state.codec import dumps, freeze
 from beadline.state.files import read_range
-from beadline.state.key_groups import encode_indexed, encode_slot, hash_encoded, indexed, subtask_of_key_group
+from beadline.state.key_groups import (
+    encode_indexed,
+    encode_slot,
+    hash_encoded,
+    indexed,
+    map_indexed,
+    subtask_of_key_group,
+)
 from beadline.state.merging import merged
 from beadline.state_processor.reading import EVENT, PROCESSING
 from beadline.state_processor.slices import Slice
@@ -252,4 +259,4 @@ def _hashable(map_key: Any, owner: str) -> Any:
         hash(map_key)
     except TypeError:
         raise Problem(f"{owner}: a key of a map must be hashable, got {map_key!r}; use a tuple type") from None
-    return map_key
+    return map_indexed(map_key)

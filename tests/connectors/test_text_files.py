@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beadline.connectors import text_files
 from beadline.connectors.source import Position
-from beadline.connectors.text_files import TextFileSource
+from beadline.connectors.text_files import FileRange, TextFileSource
 from beadline.errors import ConfigurationError
 
 lines = st.lists(st.text(alphabet="ab é漢🎈\r\t\x00\u2028\x85", max_size=6), max_size=12)
@@ -37,6 +37,10 @@ def expected(text: str) -> list[str]:
 
 def read(source: TextFileSource, splits: list[Any]) -> list[str]:
     return [line for split in splits for batch in source.read_batches(split) for line in batch]
+
+
+def ranges(path: str, start: int, end: int) -> tuple[FileRange, ...]:
+    return (FileRange(path, start, end, Path(path).stat().st_size),)
 
 
 def read_all(source: TextFileSource, rows: int, parallelism: int) -> list[str]:
@@ -61,7 +65,7 @@ def test_a_cut_at_every_byte(tmp_path: Path, content: tuple[list[str], str, bool
     Path(path).write_bytes(data)
     source = TextFileSource([path])
     for cut in range(len(data) + 1):
-        splits = [((path, 0, cut),), ((path, cut, len(data)),)]
+        splits = [ranges(path, 0, cut), ranges(path, cut, len(data))]
         assert read(source, splits) == expected(text)
 
 
@@ -75,7 +79,7 @@ def test_any_cuts_and_any_block(
     data = text.encode()
     Path(path).write_bytes(data)
     places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    splits = [((path, start, end),) for start, end in itertools.pairwise(places)]
+    splits = [ranges(path, start, end) for start, end in itertools.pairwise(places)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_files, "_BLOCK", block)
         assert read(TextFileSource([path]), splits) == expected(text)
@@ -116,7 +120,7 @@ def test_a_file_is_not_split_if_told_so(tmp_path: Path) -> None:
     path.write_text("a\n" * 100)
     source = TextFileSource([f"file://{path}"], may_split=False)
     _, splits = source.plan(source.initial(), 1, 4)
-    assert splits == [((str(path), 0, 200),)]
+    assert [(given.path, given.start, given.end) for given in splits[0]] == [(str(path), 0, 200)]
     assert read(source, splits) == ["a"] * 100
 
 

@@ -107,8 +107,19 @@ def test_a_reader_that_raises_names_the_source() -> None:
         def read(self, partition: Any) -> Iterator[tuple[int]]:
             raise OSError("the disk is gone")
 
-    with pytest.raises(JobExecutionError, match=r"source broken.*the disk is gone"):
+    with pytest.raises(JobExecutionError, match=r"source broken.*while it read Slice\(.*end=\d+.*the disk is gone"):
         collect(environment().from_source(Broken(), NO_WATERMARKS, "broken"))
+
+
+def test_a_reader_that_raises_on_the_driver_names_the_source() -> None:
+    class Broken(Numbers):
+        def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+            if start["at"] > 0:
+                raise OSError("the broker is gone")
+            return super().latestOffset(start, limit)
+
+    with pytest.raises(JobExecutionError, match=r"source 'broken'.*what comes after \{'at': \d+\}.*the broker is gone"):
+        collect(environment(step_records=10).from_source(Broken(), NO_WATERMARKS, "broken"))
 
 
 def test_a_dataframe_in_and_out(spark: SparkSession) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from beadline.common import Types
+from beadline.common import Encoder, Types, WatermarkStrategy
 from beadline.datastream import KeyedProcessFunction, OutputTag, RuntimeContext
+from beadline.datastream.connectors.file_system import FileSink
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.errors import ConfigurationError, JobExecutionError
 from tests.datastream.jobs import environment
@@ -28,7 +32,7 @@ class CountBut77(KeyedProcessFunction):
         yield ctx.get_current_key(), self.count.value()
 
 
-def counted(action: str, tries: int, restarts: int) -> tuple[Any, Any]:
+def restarting(action: str, tries: int, restarts: int) -> Any:
     env = environment(
         2,
         execution__checkpointing__interval="100 ms",
@@ -39,6 +43,11 @@ def counted(action: str, tries: int, restarts: int) -> tuple[Any, Any]:
     env._configuration.set_string("restart-strategy.type", "fixed-delay")
     env._configuration.set_string("restart-strategy.fixed-delay.attempts", str(restarts))
     env._configuration.set_string("restart-strategy.fixed-delay.delay", "10 ms")
+    return env
+
+
+def counted(action: str, tries: int, restarts: int) -> tuple[Any, Any]:
+    env = restarting(action, tries, restarts)
     counts = (
         env.from_sequence(0, RECORDS - 1)
         .key_by(lambda number: number % KEYS, key_type=Types.LONG())
@@ -75,6 +84,66 @@ def test_a_poison_record_goes_to_a_side_output(spark: Any) -> None:
         found = list(results)
     assert Counter(pair for what, pair in found if what == "good") == expected()
     assert [record for what, record in found if what == "bad"] == [BAD]
+
+
+@pytest.mark.spark
+def test_of_operators_with_one_name_the_right_one_leaves_it_out(spark: Any) -> None:
+    def half(number: int) -> float:
+        return number / (number - BAD)
+
+    numbers = restarting("skip", tries=1, restarts=3).from_sequence(0, RECORDS - 1)
+    with numbers.map(lambda number: number).map(half).map(lambda number: number).execute_and_collect() as results:
+        assert Counter(results) == Counter(half(number) for number in range(RECORDS) if number != BAD)
+
+
+def encoded_but_77(number: str) -> bytes:
+    if number == str(BAD):
+        raise ValueError("not this one")
+    return f"{number}\n".encode()
+
+
+@pytest.mark.spark
+def test_a_sink_leaves_out_the_record_that_it_does_not_take(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not the first one of the batch that it came in."""
+    env = restarting("skip", tries=1, restarts=3)
+    env.from_sequence(0, RECORDS - 1).sink_to(FileSink.for_row_format(str(tmp_path), Encoder(encoded_but_77)).build())
+    with caplog.at_level("WARNING", "beadline"):
+        env.execute()
+    rows = [int(row) for part in tmp_path.glob("*/part-*") for row in part.read_text().split()]
+    assert Counter(rows) == Counter(number for number in range(RECORDS) if number != BAD)
+    assert "record 77 has failed 1 times" in caplog.text
+
+
+class Words(DataSourceStreamReader):
+    """Numbers, one of them in words."""
+
+    bounded = True
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"at": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+        return {"at": min(RECORDS, start["at"] + limit.max_rows)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [InputPartition((start["at"], end["at"]))]
+
+    def read(self, partition: Any) -> Iterator[tuple[Any]]:
+        return (("seventy-seven" if number == BAD else number,) for number in range(*partition.value))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("action", ["skip", "side-output"])
+def test_a_record_that_does_not_fit_the_type_of_its_source(spark: Any, action: str) -> None:
+    env = restarting(action, tries=2, restarts=3)
+    words = env.from_source(Words(), WatermarkStrategy.no_watermarks(), "words", Types.TUPLE([Types.LONG()]))
+    bad = words.get_side_output(OutputTag("beadline-poison", Types.PICKLED_BYTE_ARRAY()))
+    with words.map(lambda row: row[0]).union(bad.map(lambda row: row[0])).execute_and_collect() as results:
+        found = Counter(results)
+    assert found.pop("seventy-seven", 0) == (action == "side-output")
+    assert found == Counter(number for number in range(RECORDS) if number != BAD)
 
 
 @pytest.mark.spark

@@ -18,6 +18,12 @@ def test_a_nan_is_one_key() -> None:
     assert {nested: 1}[pickle.loads(pickle.dumps(nested))] == 1
 
 
+def test_a_nan_of_any_sign_is_the_same_key() -> None:
+    nan, infinity = float("nan"), float("inf")
+    assert {encode_key(value) for value in (nan, -nan, infinity - infinity, infinity * 0)} == {encode_key(nan)}
+    assert encode_key(("k", -nan)) == encode_key(("k", nan))
+
+
 def test_numbers_of_any_length() -> None:
     assert encode_key(10**5000) != encode_key(10**5000 + 1)
     assert encode_key(10**20) == encode_key(1e20)

@@ -17,6 +17,7 @@ from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
 from beadline.errors import SerializationError, StateAccessError, StateMismatchError, TypeMismatchError, VersionError
+from beadline.runtime.broadcast_context import ReadOnlyView
 from beadline.state import operator_handles as handles
 from beadline.state.codec import Frozen, register_state_class
 from beadline.state.files import RunFiles
@@ -42,6 +43,7 @@ ANY = Types.PICKLED_BYTE_ARRAY()
 NUMBERS = ListStateDescriptor("numbers", Types.LONG())
 THINGS = ListStateDescriptor("things", ANY)
 RULES = MapStateDescriptor("rules", Types.STRING(), ANY)
+RULES_BY_NUMBER = MapStateDescriptor("by number", Types.DOUBLE(), ANY)
 
 
 def inline(data: bytes, entries: int, mode: str) -> RunRef:
@@ -107,6 +109,20 @@ def test_a_map_comes_back_in_its_order() -> None:
     assert not again.is_empty()
     again.clear()
     assert again.is_empty()
+
+
+def test_nan_is_one_key_of_broadcast_state() -> None:
+    backend = restored(None)
+    state = backend.broadcast_state(RULES_BY_NUMBER)
+    for number in range(3):
+        state.put(float("nan"), number)
+    assert [repr(item) for item in state.items()] == ["(nan, 2)"]
+    again = restored(backend.store(inline)).broadcast_state(RULES_BY_NUMBER)
+    view = ReadOnlyView(again, "op")
+    assert (again.get(float("nan")), view.get(float("nan")), float("nan") in again) == (2, 2, True)
+    again.remove(float("nan"))
+    assert again.is_empty()
+    assert view.get(float("nan")) is None
 
 
 def test_a_map_has_keys_and_values_of_its_own() -> None:

@@ -212,6 +212,17 @@ def test_a_snapshot_brings_back_state_timers_and_time() -> None:
         assert other.push(("a", 1)) == [("a", 2)]
 
 
+def test_nan_is_one_key() -> None:
+    with everything() as harness:
+        assert [count for _, count in harness.push_all([(float("nan"), 4), (-float("nan"), 6)])] == [1, 2]
+        snapshot = pickle.loads(pickle.dumps(harness.snapshot()))
+    with everything() as other:
+        other.restore(snapshot)
+        ((key, count),) = other.push((float("inf") - float("inf"), 8))
+        assert (repr(key), count) == ("nan", 3)
+        assert [fired[3] for fired in other.advance_watermark(100)] == [3, 3, 3]
+
+
 class Upgraded(Everything):
     def process_element(self, value: Any, ctx: Any) -> Any:
         yield "now", self.count.value(), list(self.seen.get())

@@ -144,7 +144,7 @@ class AsyncOperator(FunctionOperator):
             try:
                 add_settled(results, produced[position], settle_unkeyed)
             except Exception as error:
-                raise UserCodeError(self.node.name, records[position], error) from error
+                raise UserCodeError(self.node, records[position], error) from error
             if times is not None:
                 assert timestamps is not None
                 times.extend([timestamps[position - start]] * (len(results) - len(times)))
@@ -159,13 +159,13 @@ class AsyncOperator(FunctionOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, NO_RECORD, error) from error
+            raise UserCodeError(self.node, NO_RECORD, error) from error
 
     async def _all(self, records: list[Any]) -> list[Any]:
         """The results for each record. The first failure ends all calls."""
         results: list[Any] = [None] * len(records)
         waiting = iter(enumerate(records))
-        name, call = self.node.name, self._calls.call
+        node, call = self.node, self._calls.call
 
         async def work() -> None:
             # As many of these as the capacity allows; each takes the next record when its last one is done.
@@ -175,9 +175,9 @@ class AsyncOperator(FunctionOperator):
                 except asyncio.CancelledError as error:
                     if _is_cancelled():
                         raise
-                    raise UserCodeError(name, record, error) from error  # the function's own
+                    raise UserCodeError(node, record, error) from error  # the function's own
                 except Exception as error:
-                    raise UserCodeError(name, record, error) from error
+                    raise UserCodeError(node, record, error) from error
 
         workers = [asyncio.ensure_future(work()) for _ in range(min(self._capacity, len(records)))]
         try:

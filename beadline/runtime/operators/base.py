@@ -51,7 +51,9 @@ class Operator:
         self.backend = KeyedBackend(self.node.name) if self.node.keyed else None
         self.context = SubtaskContext(self.node, self.subtask, self.backend, setup.parameters, setup.attempt)
         self.states = FunctionStates(self.node, self.subtask, self.context, setup.attempt, self.call_user)
-        self.output = Output(self.node.name, self._output_type(), self.node.side_types)
+        # A record that its output refuses is a source's own; of other operators it is a result, which nobody keeps out.
+        owner = self.node if self.node.is_source else self.node.name
+        self.output = Output(owner, self._output_type(), self.node.side_types)
         self.gate: WatermarkGate = WatermarkGate(())
         self.writers: dict[int, ChannelWriter] = {}
         self.opened = False
@@ -89,7 +91,7 @@ class Operator:
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, NO_RECORD, error) from error
+            raise UserCodeError(self.node, NO_RECORD, error) from error
 
     # -- the life of a step
 
@@ -214,7 +216,7 @@ class FunctionOperator(Operator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
         self.emit(results, None, taken=take is not None)
 
     # -- emitting

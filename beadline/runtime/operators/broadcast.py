@@ -81,7 +81,7 @@ class BroadcastOperator(FunctionOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
         self.emit(results, None if timestamps is None else times, taken=take is not None)
 
     def on_timer(self, timestamp: int, context: Any) -> Any:

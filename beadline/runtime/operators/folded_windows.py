@@ -114,7 +114,7 @@ class FoldedWindowOperator(WindowOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
         self._flush()
 
     def _fire(self, due: Any, domain: TimeDomain) -> None:

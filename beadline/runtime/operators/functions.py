@@ -39,7 +39,7 @@ class _UserFunctionOperator(FunctionOperator):
         ]
 
     def _fail(self, record: Any, error: Exception) -> UserCodeError:
-        return UserCodeError(self.node.name, record, error)
+        return UserCodeError(self.node, record, error)
 
 
 def _last_taken(records: list[Any], waiting: Iterator[Any]) -> Any:

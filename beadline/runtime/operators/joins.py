@@ -84,7 +84,7 @@ class IntervalJoinOperator(FunctionOperator):
         self.records_in += len(records)
         if timestamps is None or MIN_WATERMARK in timestamps:
             first = records[0 if timestamps is None else timestamps.index(MIN_WATERMARK)]
-            raise UserCodeError(self.node.name, first, _no_timestamp(input_index))
+            raise UserCodeError(self.node, first, _no_timestamp(input_index))
         scope = self.backend.scope
         watermark = self.clock.watermark
         results: list[Any] = []
@@ -103,7 +103,7 @@ class IntervalJoinOperator(FunctionOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
         self.emit(results, times)
         if late:
             self._take_late(late, late_times, self._late_tags[input_index])

@@ -60,7 +60,7 @@ class LookupOperator(FunctionOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
         self.emit(results, times)
 
     def _pairs(self, record: Any, found: list[Any], results: list[Any]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from beadline.graph.specs import PrintSpec, SinkSpec
-from beadline.runtime.failure import UserCodeError
+from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
 from beadline.runtime.writer import Timestamps
@@ -35,7 +35,7 @@ class PrintOperator(Operator):
             for record in records:
                 self._lines.append(prefix + to_text(record))
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
 
     def finish(self, ack: SubtaskAck) -> None:
         super().finish(ack)
@@ -77,7 +77,17 @@ class SinkOperator(Operator):
         try:
             self._stager.write(records, timestamps)
         except Exception as error:
-            raise UserCodeError(self.node.name, records[0], error) from error
+            raise UserCodeError(self.node, self._refused(records, timestamps), error) from error
+
+    def _refused(self, records: list[Any], timestamps: Timestamps) -> Any:
+        """The record that the sink does not take, found by handing it one at a time: what is staged counts no more."""
+        for position, record in enumerate(records):
+            times = None if timestamps is None else [timestamps[position]]
+            try:
+                self._sink.stager(self.subtask, self._header.step, self._header.now).write([record], times)
+            except Exception:
+                return record
+        return NO_RECORD
 
     def finish(self, ack: SubtaskAck) -> None:
         super().finish(ack)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from beadline.connectors.source import Unreadable
+from beadline.errors import InputError
 from beadline.graph.specs import SourceSpec
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.gate import MAX_WATERMARK
 from beadline.runtime.messages import StepHeader, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
+from beadline.runtime.poison import TAG, digest_of, sift
+from beadline.runtime.writer import Timestamps
 from beadline.state.store import Store
 
 
@@ -30,14 +34,22 @@ class SourceOperator(Operator):
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
         self._start = start
+        self._poison: frozenset[str] = frozenset()
+        self._to_side_output = False
+        if header.poison is not None:
+            self._poison = header.poison.records.get(self.node.id, frozenset())
+            self._to_side_output = header.poison.to_side_output
 
     def start(self) -> Iterator[None]:
         for split in self._start.splits:
             batches = self._batches(split)
             while (batch := next(batches, None)) is not None:
+                if batch.__class__ is Unreadable:
+                    self._unreadable(batch)
+                    continue
                 records, timestamps = batch if self._timed else (batch, None)
                 self.records_in += len(records)
-                self.output.emit(records, timestamps)
+                self._emit(records, timestamps)
                 yield
         if self._start.ended:
             self.output.watermark(MAX_WATERMARK)
@@ -45,8 +57,27 @@ class SourceOperator(Operator):
     def _batches(self, split: Any) -> Iterator[Any]:
         try:
             yield from self._source.read_batches(split)
-        except Exception as error:
+        except InputError as error:
             raise UserCodeError(f"source {self.node.name}", NO_RECORD, error) from error
+        except Exception as error:
+            raise UserCodeError(f"source {self.node.name}", NO_RECORD, error, split) from error
+
+    def _emit(self, records: list[Any], timestamps: Timestamps) -> None:
+        """Send records on, but for those that the output's type has refused too often."""
+        if self._poison:
+            good = sift(self, records, timestamps, self._poison, self._to_side_output)
+            if len(good) < len(records):
+                records = [records[i] for i in good]
+                timestamps = None if timestamps is None else [timestamps[i] for i in good]
+        self.output.emit(records, timestamps)
+
+    def _unreadable(self, record: Unreadable) -> None:
+        """Fail, or leave the record out if it has failed often enough."""
+        self.records_in += 1
+        if digest_of(record) not in self._poison:
+            raise UserCodeError(self.node, record, record.problem)
+        if self._to_side_output:
+            self.output.emit_side(TAG, [record.data], None)
 
     def records(self, input_index: int, records: list[Any], timestamps: Any, keys: Any) -> None:
         raise AssertionError("a source has no input")

@@ -87,7 +87,7 @@ class TimestampsOperator(Operator):
                     raise TypeError(f"extract_timestamp must return an int in milliseconds, not {time!r}")
                 times.append(time)
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
         return times
 
     def _send(self) -> None:

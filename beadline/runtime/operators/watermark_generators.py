@@ -104,7 +104,7 @@ class GeneratedWatermarksOperator(TimestampsOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
         self._emit(records[start:], None if times is None else times[start:])
 
     def _emit(self, records: list[Any], times: Timestamps) -> None:

@@ -90,7 +90,7 @@ class WindowOperator(FunctionOperator):
         scope, assign, assigning = self.backend.scope, self._assigner.assign_windows, self._assigning
         add_to = self._add_merging if self._merging is not None else self._add
         if timestamps is None and self._event_time and records:
-            raise UserCodeError(self.node.name, records[0], _no_timestamps())
+            raise UserCodeError(self.node, records[0], _no_timestamps())
         record = None
         time = MIN_WATERMARK
         try:
@@ -106,7 +106,7 @@ class WindowOperator(FunctionOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise UserCodeError(self.node.name, record, error) from error
+            raise UserCodeError(self.node, record, error) from error
         self._flush()
 
     def _add(self, record: Any, time: int, window: Any) -> bool:

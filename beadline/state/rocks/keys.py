@@ -91,7 +91,7 @@ def decode_key(encoded: bytes) -> Any:
 def encode_map_key(key: Any) -> bytes | None:
     """An encoding that sorts whole numbers by value; None if the key has no canonical encoding."""
     try:
-        encoded = encode_key(key)
+        encoded = encode_indexed(key)
     except KeyEncodingError:
         return None
     return _ordered_number(int(encoded[1:], 16)) if encoded[:1] == b"i" else encoded

@@ -18,8 +18,9 @@ from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from beadline.errors import StepError
+from beadline.errors import StepError, StorageError
 from beadline.state.backend_settings import RocksSettings
+from beadline.state.disks import FREE_SPACE, is_full
 from beadline.state.files import read_range
 from beadline.state.rocks import database as opening
 from beadline.state.rocks import folders
@@ -412,8 +413,17 @@ class RocksStore(Store):
         """Close the common database, so that the worker that gets the subtask next can open it: RocksDB writes to disk
         what it still has in memory. The worker's own stays open, unless too many are."""
         if self._own is None:
-            self._disconnect()
-            self._lock.release()
+            try:
+                self._disconnect()
+            except Exception as error:
+                if not is_full(error):
+                    raise
+                raise StorageError(
+                    f"RocksDB finds no room: {error}. {FREE_SPACE}. Another folder can be "
+                    "named with state.backend.rocksdb.localdir"
+                ) from error
+            finally:
+                self._lock.release()
         elif self._rows is not None:
             self._renew()
             if len(RocksStore.open) > opening.most_open():
@@ -426,8 +436,8 @@ class RocksStore(Store):
             self._rows.close()
             self._rows = None
         if self._database is not None:
-            self._database.close()
-            self._database = None
+            database, self._database = self._database, None
+            database.close()
 
     def _drop_own(self) -> None:
         if self._own is not None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from beadline.state.codec import loads, thaw
-from beadline.state.key_groups import BoxedKey, encode_key, hash_encoded
+from beadline.state.key_groups import EQUAL_THEMSELVES, BoxedKey, encode_key, hash_encoded, map_indexed, unboxed
 from beadline.state.rocks.keys import OPAQUE, RowKeys, decode_map_key, encode_map_key
 from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_segments
 from beadline.state.tables import MISSING, Changes, ListTable, MapTable, ValueTable
@@ -303,6 +303,8 @@ class RocksMapTable(MapTable):
     base: Any
 
     def get(self, slot: Any, map_key: Any) -> Any:
+        if map_key.__class__ not in EQUAL_THEMSELVES:
+            map_key = map_indexed(map_key)
         change = self.overlay.get(slot)
         if change is not None:
             value = change[1].get(map_key, change)
@@ -319,8 +321,8 @@ class RocksMapTable(MapTable):
         cleared, over = self.overlay.get(slot, (False, _NONE_SEEN))
         below: Iterator[tuple[bytes, Any, Any]] = iter(()) if cleared else self.base.entries(slot)
         if not over:
-            return ((map_key, thaw(value)) for _, map_key, value in below)
-        return self._merged(over, below)
+            return ((unboxed(map_key), thaw(value)) for _, map_key, value in below)
+        return ((unboxed(map_key), value) for map_key, value in self._merged(over, below))
 
     @staticmethod
     def _merged(over: dict[Any, Any], below: Iterator[tuple[bytes, Any, Any]]) -> Iterator[tuple[Any, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -12,7 +14,8 @@ from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.errors import StateAccessError, TypeMismatchError
 from beadline.state.codec import register_state_class
-from tests.state.contract.subject import ANY, Make
+from beadline.state.key_groups import BoxedKey
+from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Make
 
 MAP = MapStateDescriptor("m", ANY, ANY)
 
@@ -193,6 +196,56 @@ def test_map_keys_of_many_types(make: Make) -> None:
         assert dict(step.at(("key", 1))["m"].items()) == rest
         step["m"].clear()
     assert subject.stored("m", "map") == {}
+
+
+def nan() -> float:
+    """Another object each time, and another sign every second time."""
+    return next(_NANS)
+
+
+_NANS = itertools.cycle(map(float, ("nan", "-nan")))
+
+
+@pytest.mark.parametrize("wrap", [lambda key: key, lambda key: ("k", (key, 1)), lambda key: Decimal(key).copy_abs()])
+def test_nan_is_one_map_key(make: Make, wrap: Callable[[float], Any]) -> None:
+    subject = make(MAP)
+
+    def entries(step: Any) -> list[Any]:
+        found = step.at("k")["m"].items()
+        return sorted((value, "nan" in repr(name).lower()) for name, value in found)
+
+    for number in range(3):
+        with subject.step() as step:
+            state = step.at("k")["m"]
+            state.put(wrap(nan()), number)
+            state.put_all({wrap(nan()): number + 10, "other": 1})
+            assert state.get(wrap(nan())) == number + 10
+            assert wrap(nan()) in state
+            assert entries(step) == [(1, False), (number + 10, True)]
+    subject.merge(1)
+    with subject.step() as step:
+        assert entries(step) == [(1, False), (12, True)]
+        step["m"].remove(wrap(nan()))
+        assert not step["m"].contains(wrap(nan()))
+        assert entries(step) == [(1, False)]
+    subject.merge()
+    with subject.step() as step:
+        assert entries(step) == [(1, False)]
+        step["m"].put(wrap(nan()), 5)
+    for other in (HEAP, ROCKSDB):
+        with subject.switched(other).step() as step:
+            assert step.at("k")["m"].get(wrap(nan())) == 5
+            assert all(type(name) is not BoxedKey for name, _ in step["m"].items())
+
+
+def test_zeros_of_both_signs_are_one_map_key(make: Make) -> None:
+    subject = make(MAP)
+    for zero in (0.0, -0.0, 0):
+        with subject.step() as step:
+            step.at("k")["m"].put(zero, repr(zero))
+    with subject.step() as step:
+        assert list(step.at("k")["m"].values()) == ["0"]
+        assert [step["m"].get(zero) for zero in (0.0, -0.0, 0)] == ["0"] * 3
 
 
 def test_keys_that_begin_alike_have_maps_of_their_own(make: Make) -> None:

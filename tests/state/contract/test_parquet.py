@@ -30,6 +30,7 @@ TYPES = {
     "window": '"LONG"',
     "any": "",
     "short": '"LONG"',
+    "by_number": '"LONG"',
 }
 KEYS = [*range(20), "text", ("t", 1)]
 
@@ -65,7 +66,7 @@ def full(make: Make) -> Subject:
     return subject
 
 
-def as_parquet(subject: Subject, files: RunFiles | None = None) -> Subject:
+def as_parquet(subject: Subject, files: RunFiles | None = None, map_key_type: str = '"LONG"') -> Subject:
     """The same subtask, of which a savepoint has written everything as one file a state.
 
     :param files: where to keep the files; with the handle if it is not said
@@ -78,7 +79,7 @@ def as_parquet(subject: Subject, files: RunFiles | None = None) -> Subject:
     written = Handle(handle.root)
     for name, table in content.items():
         description = StateDescription(
-            name, table.kind, TYPES.get(name, ""), '"LONG"', namespaced=table.namespaced, ttl_ms=table.ttl_ms
+            name, table.kind, TYPES.get(name, ""), map_key_type, namespaced=table.namespaced, ttl_ms=table.ttl_ms
         )
         data = encode_parquet(table, description, LONG, subject.max_parallelism)
         version, entries = next_version(written.version, data), len(table.changes)
@@ -105,6 +106,24 @@ def test_everything_is_there(make: Make) -> None:
     restored = as_parquet(subject)
     assert everything(restored) == everything(subject)
     assert len(restored.stored("value", "value")) == len(KEYS) - 1, "one was cleared in the last step"
+    restored.close()
+
+
+@pytest.mark.parametrize("lifetime", [None, 1000])
+def test_nan_is_one_map_key_in_a_savepoint_too(make: Make, lifetime: int | None) -> None:
+    descriptor = MapStateDescriptor("by_number", Types.DOUBLE(), LONG)
+    if lifetime is not None:
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(lifetime)).build())
+    subject = make(descriptor)
+    for number in range(3):
+        with subject.step() as step:
+            step.at(1)["by_number"].put_all({float("nan"): number, 0.5: number})
+    restored = as_parquet(subject, map_key_type='"DOUBLE"')
+    with restored.step() as step:
+        state = step.at(1)["by_number"]
+        assert sorted(state.values()) == [2, 2]
+        state.put(float("nan"), 5)
+        assert sorted(state.values()) == [2, 5]
     restored.close()
 
 
