@@ -21,6 +21,7 @@ from beadline.connectors.source import StepSource
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import TimestampsSpec
 from beadline.master.checkpoints import Checkpoints
+from beadline.master.clocks import ProcessingTime
 from beadline.master.comparison import generated_uids
 from beadline.master.compatibility import has_state
 from beadline.master.events import Event, NotWritten, Published, Request, StepEnded, Suspend, Wake, Written
@@ -36,6 +37,8 @@ from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
 
 # Spark ends Python workers that idle for a minute, and their cached state with them.
 _KEEP_ALIVE_SECONDS = 45.0
+# Processing time may jump ahead, and make timers due that seemed to be hours away.
+_LONGEST_NAP_SECONDS = 5.0
 
 
 @dataclass
@@ -69,6 +72,7 @@ class Outside:
     stepper: Stepper
     merger: Merger
     poison: PoisonWatch
+    time: ProcessingTime
     inbox: Any
     cancelled: Callable[[], bool]
     delete: Callable[[set[str]], None]
@@ -196,7 +200,7 @@ class Attempt:
             return 0.1
         ends, splits = self._next_ranges()
         final = all(reader.finished for reader in self._readers) or self._draining
-        now = self._out.settings.clock()
+        now = self._out.time()
         due = self.truth.next_timer
         idle = time.monotonic() - self._last_step
         has_data = any(splits.values())
@@ -204,6 +208,7 @@ class Attempt:
             self._start(ends, splits, now, final)
             return 3600.0
         poll = min(reader.source.poll_interval() for reader in self._readers if not reader.finished)
+        poll = min(poll, _LONGEST_NAP_SECONDS)
         return poll if due is None else min(poll, max(0.001, (due - now) / 1000))
 
     def _next_ranges(self) -> tuple[dict[int, dict[str, Any]], dict[int, list[Any]]]:

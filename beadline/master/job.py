@@ -33,6 +33,7 @@ from beadline.graph.specs import SourceSpec
 from beadline.master import shipping, stepping
 from beadline.master.attempt import Attempt, Outside, Reader
 from beadline.master.checkpoints import Checkpoints
+from beadline.master.clocks import ProcessingTime
 from beadline.master.compatibility import Acceptance
 from beadline.master.events import Event, Request, Suspend, Wake
 from beadline.master.guarantee import guarantee_of
@@ -107,6 +108,7 @@ class JobMaster:
         self._attempt: Attempt | None = None
         self.guarantee = guarantee_of(plan, settings)
         self._poison = PoisonWatch(settings.poison)
+        self._time = ProcessingTime(settings.clock, settings.monotonic)
         self._began = False
 
     def __repr__(self) -> str:
@@ -274,7 +276,10 @@ class JobMaster:
     def _make_checkpoints(self) -> Checkpoints:
         home = self.home
         coordinator = CheckpointCoordinator(
-            self._settings.checkpoints, next_id=home.next_id, completed=home.recovery_points()
+            self._settings.checkpoints,
+            next_id=home.next_id,
+            completed=home.recovery_points(),
+            wall=lambda at: self._settings.clock() - self._settings.monotonic() + at,
         )
         registry = SharedFiles([home.owned_folder()] if home.owned_folder() else [])
         registry.claim(home.claimed_files)
@@ -285,7 +290,7 @@ class JobMaster:
             registry,
             self._sinks,
             CanonicalSavepoints(self._cluster, self._group),
-            self._settings.clock,
+            self._settings.monotonic,
             self._inbox.put,
         )
         for stored in home.completed:
@@ -315,7 +320,7 @@ class JobMaster:
                     truth = self._go_back(stepper, initial, sinks_at_start)
                 if number > 1:
                     self.status = JobStatus.RUNNING
-                    self._settings.restart.running(self._settings.clock())
+                    self._settings.restart.running(self._settings.monotonic())
                 return self._run_attempt(number, truth, sources, stepper, submitter)
             except Fenced:
                 raise
@@ -359,6 +364,7 @@ class JobMaster:
             stepper,
             merger,
             self._poison,
+            self._time,
             self._inbox,
             self._cancelled.is_set,
             self.home.delete,
@@ -402,13 +408,12 @@ class JobMaster:
         if isinstance(error, StateMismatchError):
             raise error  # it would come the same way every time
         self._poison.failed(error)
-        now = self._settings.clock()
-        decision = self._settings.restart.failed(now)
+        decision = self._settings.restart.failed(self._settings.monotonic())
         latest = self._checkpoints.coordinator.completed
         start = f"checkpoint {latest[-1].id}" if latest else "the beginning"
         if not self._settings.checkpoints.enabled:
             start = "behind the step that failed"
-        self.history.append(FailedAttempt(number, now, error, start if decision.restart else None))
+        self.history.append(FailedAttempt(number, self._settings.clock(), error, start if decision.restart else None))
         if not decision.restart:
             if decision.why:
                 error.add_note(f"The job is not restarted: {decision.why}")
@@ -458,7 +463,7 @@ class JobMaster:
 
     def _restore(self, truth: Truth, snapshot: Snapshot, stepper: Stepper) -> None:
         settings = self._settings.checkpoints
-        header = stepper.header(f"{self.job_id}-migration", snapshot.step, self._settings.clock(), False)
+        header = stepper.header(f"{self.job_id}-migration", snapshot.step, self._time(), False)
         snapshot = migrated(snapshot, self._acceptance.migrations(snapshot), partial(stepper.migrate, header))
         truth.restore(
             snapshot,
