@@ -26,8 +26,8 @@ class CheckpointStatus(Enum):
 class CheckpointStats:
     """One checkpoint; times in milliseconds since 1970, ``None`` for what has not come yet.
 
-    They follow from the time of the trigger and from how long things took, so that they make sense even if the machine's
-    clock was set meanwhile.
+    They follow from the time of the trigger and from how long things took: they make sense even if the machine's clock
+    was set meanwhile.
 
     :ivar taken_at: when its step was sealed or overtaken
     :ivar size: bytes that were written for it

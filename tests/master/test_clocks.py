@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -145,5 +146,5 @@ def test_checkpoints_and_timers_go_on_when_the_clock_is_set(spark: Any, monkeypa
     assert len(late) > 10
     # Only the jump ahead makes a timer late, because the time in which it was due never was.
     assert sum(lateness > 10_000 for lateness in late) <= 16
-    jumps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    jumps = [after - before for before, after in pairwise(times)]
     assert max(jumps) < HOUR + 60_000
