@@ -82,6 +82,7 @@ class Attempt:
     """Runs steps from a truth onwards.
 
     :ivar ended_by: how the loop was left: ``finished``, ``cancelled``, ``suspended``, ``stopped``
+    :ivar has_sealed: whether a step of it has been sealed
     :ivar skipped: where the sources would be behind the step that failed
     """
 
@@ -102,6 +103,7 @@ class Attempt:
         self._after_last_step: Request | None = None
         self._suspending: Future[str] | None = None
         self.ended_by = ""
+        self.has_sealed = False
         self.skipped: dict[int, dict[str, Any]] = {}
         self._has_event_time = any(isinstance(node.spec, TimestampsSpec) for node in self._plan.nodes.values())
         outside.checkpoints.take = self._snapshot
@@ -294,6 +296,7 @@ class Attempt:
         self._pacing.sealed(records, seconds, touched, sum(ack.sent_bytes for ack in acks))
         self._out.results.report(acks, subtasks, header, seconds, tries, records, self.truth)
         self._final_sealed = header.final
+        self.has_sealed = True
         self._merge()
         self._checkpoints.step_sealed(header.step, header.final)
         if header.final and self._after_last_step is not None:

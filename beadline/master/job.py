@@ -27,7 +27,14 @@ from beadline.checkpoint.statistics import CheckpointStats
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.connectors.source import StepSource
-from beadline.errors import ConfigurationError, StateMismatchError
+from beadline.errors import (
+    ConfigurationError,
+    EnvironmentSetupError,
+    JobExecutionError,
+    SerializationError,
+    StateMismatchError,
+    UnsupportedFeatureError,
+)
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
 from beadline.master import shipping, stepping
@@ -405,9 +412,9 @@ class JobMaster:
     def _decide(self, number: int, error: Exception) -> None:
         """Ask the restart strategy; raises the error again if the job is not to be restarted."""
         self._checkpoints.job_failed()
-        if isinstance(error, StateMismatchError):
+        if self._is_lasting(number, error):
             raise error  # it would come the same way every time
-        self._poison.failed(error)
+        times = self._poison.failed(error)
         decision = self._settings.restart.failed(self._settings.monotonic())
         latest = self._checkpoints.coordinator.completed
         start = f"checkpoint {latest[-1].id}" if latest else "the beginning"
@@ -416,17 +423,31 @@ class JobMaster:
         self.history.append(FailedAttempt(number, self._settings.clock(), error, start if decision.restart else None))
         if not decision.restart:
             if decision.why:
-                error.add_note(f"The job is not restarted: {decision.why}")
+                repeated = self._poison.told(error, times, again=True)
+                error.add_note(f"The job is not restarted: {decision.why}{repeated}")
             raise error
         self.status = JobStatus.RESTARTING
         _LOG.warning(
-            "attempt %d failed: %s. The job goes on from %s in %d ms",
+            "attempt %d failed: %s%s. The job goes on from %s in %d ms",
             number,
-            stepping.first_line(error),
+            stepping.first_line(error).rstrip("."),
+            self._poison.told(error, times),
             start,
             decision.delay_ms,
         )
         self._hurry.wait(decision.delay_ms / 1000)
+
+    def _is_lasting(self, number: int, error: Exception) -> bool:
+        """Whether a restart can't help. What a set-up lacks is known for sure only before the first step is sealed: if
+        it has worked once, a machine or a file system that is away for a while may look the same."""
+        if isinstance(error, StateMismatchError | SerializationError | UnsupportedFeatureError):
+            return True
+        worked = number > 1 or (self._attempt is not None and self._attempt.has_sealed)
+        if isinstance(error, EnvironmentSetupError | ConfigurationError):
+            return not worked
+        if not isinstance(error, JobExecutionError) or not error.lasting:
+            return False
+        return not worked and (error.culprit is None or not self._poison.leaves_out)
 
     def _go_back(self, stepper: Stepper, initial: dict[int, dict[str, Any]], sinks_at_start: dict[str, Any]) -> Truth:
         """The truth of the newest checkpoint that can be read; the beginning if there is none."""
