@@ -117,6 +117,12 @@ def test_a_failure_of_user_code_is_told_in_ten_lines() -> None:
     assert "\n" not in first_line(error)
 
 
+def test_everything_is_told_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(telling.VERBOSE, "1")
+    error = seal.job_error(Failure("parse", 3, "77", "ValueError", "no number", WORKER, (7, "d")))
+    assert "".join(traceback.format_exception(error)).endswith(f"no number\nIn the worker:\n{WORKER}\n")
+
+
 def test_an_error_on_its_way_out_has_neither_cause_nor_inner_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> None:
         try:
@@ -173,11 +179,10 @@ USERS = b"""Traceback (most recent call last):
 BrokenPipeError: [Errno 32] Broken pipe
 """
 OTHER = SPARKS.replace(b"BrokenPipeError", b"MemoryError")
+CUT = b"Traceback (most recent call last):\n  a\n"
 
 
-@pytest.mark.parametrize(
-    "text", [USERS, OTHER, b"a\n b\nTraceback of mine\n", b"Traceback (most recent call last):\n  a\n"]
-)
+@pytest.mark.parametrize("text", [USERS, OTHER, b"a\n b\nTraceback of mine\n", CUT])
 def test_what_user_code_writes_to_standard_error_comes_through(text: bytes) -> None:
     around = b"before\n" + text + b"after\n"
     assert b"".join(without_noise(around.splitlines(keepends=True))) == around
