@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 from beadline.checkpoint.actions import CheckpointKind, Take
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.connectors.source import StepSource
+from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import TimestampsSpec
 from beadline.master.checkpoints import Checkpoints
@@ -32,6 +35,7 @@ from beadline.master.results import Results
 from beadline.master.settings import JobSettings
 from beadline.master.sinks import Sinks
 from beadline.master.stepping import Stepper
+from beadline.master.telling import folded, shortened, where_raised
 from beadline.master.truth import Truth
 from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
 
@@ -224,12 +228,13 @@ class Attempt:
             if reader.finished or self._draining:
                 ends[node], splits[node] = position, []
                 continue
-            ends[node], splits[node] = reader.source.plan(position, rows, reader.node.parallelism)
-            if reader.source.finished(ends[node]):
-                reader.finished = reader.caught_up = True
-            elif self._has_event_time:
-                # Is there anything behind this range? If not, the watermark need not wait for more records.
-                reader.caught_up = reader.source.plan(ends[node], 1, 1)[0] == ends[node]
+            with _naming(reader, position):
+                ends[node], splits[node] = reader.source.plan(position, rows, reader.node.parallelism)
+                if reader.source.finished(ends[node]):
+                    reader.finished = reader.caught_up = True
+                elif self._has_event_time:
+                    # Is there anything behind this range? If not, the watermark need not wait for more records.
+                    reader.caught_up = reader.source.plan(ends[node], 1, 1)[0] == ends[node]
         return ends, splits
 
     def _start(self, ends: dict[int, dict[str, Any]], splits: dict[int, list[Any]], now: int, final: bool) -> None:
@@ -341,3 +346,23 @@ class Attempt:
             held = snapshot.operator(reader.node.uid)
             if held is not None and held.position is not None:
                 reader.source.commit(held.position)
+
+
+@contextmanager
+def _naming(reader: Reader, position: dict[str, Any]) -> Iterator[None]:
+    """What a source's code raises here, on the driver, is told like what raises in a worker."""
+    try:
+        yield
+    except BeadlineError:
+        raise
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        told = JobExecutionError(
+            f"source '{reader.node.name}' failed at position {shortened(str(position), 160)}: "
+            f"{type(error).__name__}: {error}",
+            operator=reader.node.name,
+            user_traceback=folded(text),
+            full_traceback=text,
+        )
+        told.add_note("\n".join(where_raised(text)))
+        raise told from error
