@@ -413,7 +413,8 @@ class JobMaster:
         """Ask the restart strategy; raises the error again if the job is not to be restarted."""
         self._checkpoints.job_failed()
         if self._is_lasting(number, error):
-            raise error  # it would come the same way every time
+            self.history.append(FailedAttempt(number, self._settings.clock(), error, None))
+            raise error
         times = self._poison.failed(error)
         decision = self._settings.restart.failed(self._settings.monotonic())
         latest = self._checkpoints.coordinator.completed
