@@ -11,7 +11,7 @@
     ├── SerializationError        a function or value can't be sent to the workers
     ├── StateAccessError          state or timers used where there are none
     ├── StateMismatchError        a state is of another type or kind than the snapshot has; no restart helps
-    ├── EnvironmentSetupError     Java or Spark is missing, too old, or of the wrong kind
+    ├── EnvironmentSetupError     Java, Spark or the workers' Python is missing, too old, or of the wrong kind
     ├── InputError                what a source was to read is gone, has changed, or can't be decoded
     ├── StorageError              a local database of state found no room on its disk
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
@@ -62,7 +62,7 @@ class StateMismatchError(BeadlineError):
 
 
 class EnvironmentSetupError(BeadlineError):
-    """Java or Spark is missing, too old, or of the wrong kind."""
+    """Java, Spark or the workers' Python is missing, too old, or of the wrong kind."""
 
 
 class InputError(BeadlineError):
@@ -78,8 +78,10 @@ class JobExecutionError(BeadlineError):
 
     :ivar operator: name of the operator that failed, if one did
     :ivar record: ``repr`` of the record it was working on, if any
-    :ivar user_traceback: the traceback inside the worker
+    :ivar user_traceback: the traceback inside the worker, the user's own frames only
+    :ivar full_traceback: all of it
     :ivar culprit: the operator's number and a digest of the record, if it is the record's fault
+    :ivar lasting: whether it would come again however often the job is restarted
     """
 
     def __init__(
@@ -89,13 +91,17 @@ class JobExecutionError(BeadlineError):
         operator: str | None = None,
         record: str | None = None,
         user_traceback: str | None = None,
+        full_traceback: str | None = None,
         culprit: tuple[int, str] | None = None,
+        lasting: bool = False,
     ) -> None:
         super().__init__(message)
         self.operator = operator
         self.record = record
         self.user_traceback = user_traceback
+        self.full_traceback = full_traceback
         self.culprit = culprit
+        self.lasting = lasting
 
 
 class StepError(BeadlineError):

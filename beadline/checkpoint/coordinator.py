@@ -1,7 +1,7 @@
 """When checkpoints are taken, and what becomes of each: a state machine without threads, clock or I/O.
 
-Events come in with the time in milliseconds, a list of actions goes out, to be done in its order. The life of a
-checkpoint:
+Events come in with the time in milliseconds, of a clock that nobody sets, a list of actions goes out, to be done in its
+order. The life of a checkpoint:
 
 1. *triggered*: by the clock, by hand, or because the input has ended
 2. *taken*: it has a sealed step. Aligned: the step that ran at the trigger, once sealed; if none ran, the last sealed
@@ -18,7 +18,7 @@ Calls must not overlap, so the outside holds a lock around them. Under the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,13 +63,19 @@ class CheckpointCoordinator:
 
     :param next_id: the id of the first checkpoint; behind those of the run that is continued
     :param completed: checkpoints of an earlier run that are now this job's own, so that newer ones replace them
+    :param wall: what time it is for people, given the time of an event; for statistics
     """
 
     def __init__(
-        self, settings: CheckpointSettings, *, next_id: int = 1, completed: Iterable[CompletedCheckpoint] = ()
+        self,
+        settings: CheckpointSettings,
+        *,
+        next_id: int = 1,
+        completed: Iterable[CompletedCheckpoint] = (),
+        wall: Callable[[int], int] = int,
     ) -> None:
         self.settings = settings
-        self.statistics = CheckpointStatistics()
+        self.statistics = CheckpointStatistics(wall)
         self._next_id = next_id
         self._pending: dict[int, _Pending] = {}
         self._waiting: list[Any] = []

@@ -219,24 +219,25 @@ class ExponentialDelay(RestartStrategy):
 def restart_strategy(
     configuration: Configuration, *, checkpointing: bool, uniform: Callable[[], float] = random.random
 ) -> RestartStrategy:
-    """The strategy that ``configuration`` names; if it names none, any number of restarts with checkpoints, else none.
+    """The strategy that ``configuration`` names; if it names none, exponential delay with checkpoints, else none.
+
+    Options of one strategy name it as well as its type does: who sets ``fixed-delay.delay`` means fixed delays.
 
     :param checkpointing: whether the clock takes checkpoints
     :param uniform: the dice for the jitter of exponential delays
     """
     kind = configuration.get_string(TYPE, None)
+    attempts: int | None = 1
     if kind is None:
         if not checkpointing:
             return NoRestart()
-        return FixedDelay(
-            configuration.get_integer(FIXED_ATTEMPTS, None), configuration.get_duration_ms(FIXED_DELAY, 1000)
-        )
+        kind, attempts = _meant(configuration), None
     name = kind.strip().lower().replace("-", "").replace("_", "")
     if name in ("none", "off", "disable", "false"):
         return NoRestart()
     if name == "fixeddelay":
         return FixedDelay(
-            configuration.get_integer(FIXED_ATTEMPTS, 1), configuration.get_duration_ms(FIXED_DELAY, 1000)
+            configuration.get_integer(FIXED_ATTEMPTS, attempts), configuration.get_duration_ms(FIXED_DELAY, 1000)
         )
     if name == "failurerate":
         return FailureRate(
@@ -255,6 +256,26 @@ def restart_strategy(
             uniform,
         )
     raise ConfigurationError(f"{TYPE}: {kind!r} is none of none, fixed-delay, failure-rate, exponential-delay.")
+
+
+def _meant(configuration: Configuration) -> str:
+    """The strategy whose options are set; Flink's default if there are none."""
+    families = {
+        "fixed-delay": (FIXED_ATTEMPTS, FIXED_DELAY),
+        "failure-rate": (RATE_FAILURES, RATE_INTERVAL, RATE_DELAY),
+        "exponential-delay": (
+            INITIAL_BACKOFF,
+            MAX_BACKOFF,
+            MULTIPLIER,
+            RESET_THRESHOLD,
+            JITTER,
+            ATTEMPTS_BEFORE_RESET,
+        ),
+    }
+    found = [name for name, keys in families.items() if any(configuration.contains_key(key) for key in keys)]
+    if len(found) > 1:
+        raise ConfigurationError(f"options of {' and '.join(found)} are set: say with {TYPE} which one is meant.")
+    return found[0] if found else "exponential-delay"
 
 
 def _at_least(minimum: int, value: int, key: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -24,7 +24,10 @@ class CheckpointStatus(Enum):
 
 @dataclass(frozen=True)
 class CheckpointStats:
-    """One checkpoint; times in milliseconds, ``None`` for what has not come yet.
+    """One checkpoint; times in milliseconds since 1970, ``None`` for what has not come yet.
+
+    They follow from the time of the trigger and from how long things took: they make sense even if the machine's clock
+    was set meanwhile.
 
     :ivar taken_at: when its step was sealed or overtaken
     :ivar size: bytes that were written for it
@@ -117,8 +120,12 @@ class _Range:
 
 @dataclass
 class CheckpointStatistics:
-    """All that is known; only the newest ``history`` records are kept, and those of checkpoints that are running."""
+    """All that is known; only the newest ``history`` records are kept, and those of checkpoints that are running.
 
+    :ivar wall: what time it is for people, given the coordinator's time
+    """
+
+    wall: Callable[[int], int] = int
     history: int = 10
     triggered: int = 0
     completed: int = 0
@@ -129,6 +136,7 @@ class CheckpointStatistics:
     latest_savepoint: CheckpointStats | None = None
     latest_restore: RestoreStats | None = None
     _running: dict[int, CheckpointStats] = field(default_factory=dict)
+    _ahead: dict[int, int] = field(default_factory=dict)
     _ended: deque[CheckpointStats] = field(default_factory=deque)
     _ranges: dict[str, _Range] = field(default_factory=lambda: {"duration_ms": _Range(), "size": _Range()})
 
@@ -153,22 +161,25 @@ class CheckpointStatistics:
 
     def begin(self, id: int, kind: CheckpointKind, now: int) -> None:
         self.triggered += 1
-        self._running[id] = CheckpointStats(id, kind, now)
+        triggered_at = self.wall(now)
+        self._ahead[id] = triggered_at - now
+        self._running[id] = CheckpointStats(id, kind, triggered_at)
 
     def take(self, id: int, step: int, in_flight: int | None, now: int) -> None:
-        self._running[id] = replace(self._running[id], step=step, in_flight=in_flight, taken_at=now)
+        self._running[id] = replace(self._running[id], step=step, in_flight=in_flight, taken_at=now + self._ahead[id])
 
     def complete(self, id: int, now: int, size: int, full_size: int | None, path: str | None) -> None:
+        ended_at = now + self._ahead.pop(id)
         stats = replace(
             self._running.pop(id),
             status=CheckpointStatus.COMPLETED,
-            ended_at=now,
+            ended_at=ended_at,
             size=size,
             full_size=size if full_size is None else full_size,
             path=path,
         )
         self.completed += 1
-        self._ranges["duration_ms"].add(now - stats.triggered_at)
+        self._ranges["duration_ms"].add(ended_at - stats.triggered_at)
         self._ranges["size"].add(size)
         if stats.kind.is_savepoint:
             self.latest_savepoint = stats
@@ -177,15 +188,15 @@ class CheckpointStatistics:
         self._keep(stats)
 
     def fail(self, id: int, now: int, reason: FailureReason, message: str) -> None:
-        ended = CheckpointStatus.FAILED
-        stats = replace(self._running.pop(id), status=ended, ended_at=now, reason=reason, message=message)
+        ended, ended_at = CheckpointStatus.FAILED, now + self._ahead.pop(id)
+        stats = replace(self._running.pop(id), status=ended, ended_at=ended_at, reason=reason, message=message)
         self.failed += 1
         self.latest_failed = stats
         self._keep(stats)
 
     def restore(self, id: int | None, now: int) -> None:
         self.restored += 1
-        self.latest_restore = RestoreStats(id, now)
+        self.latest_restore = RestoreStats(id, self.wall(now))
 
     def discard(self, ids: tuple[int, ...]) -> None:
         self._ended = deque(replace(s, discarded=True) if s.id in ids else s for s in self._ended)

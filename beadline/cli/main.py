@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from beadline.cli.script import (
     job_options,
     run_program,
 )
+from beadline.master.telling import VERBOSE
 
 app = typer.Typer(
     name="beadline",
@@ -72,6 +74,10 @@ def run(
             help="Whom the savepoint of -s belongs to then: no_claim (it is left alone) or claim (the job).",
         ),
     ] = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("-v", "--verbose", help="Show whole tracebacks and what Spark logs; as BEADLINE_VERBOSE=1 does."),
+    ] = False,
     define: Definitions = None,
 ) -> None:
     """Run a program. Options come before SCRIPT; everything behind it is passed on untouched."""
@@ -82,6 +88,8 @@ def run(
         options["execution.state-recovery.ignore-unclaimed-state"] = "true"
     if claim_mode is not None:
         options["execution.state-recovery.claim-mode"] = claim_mode
+    if verbose:
+        os.environ[VERBOSE] = "1"
     run_program(script, args or [], options, pyflink)
 
 

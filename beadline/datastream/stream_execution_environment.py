@@ -30,7 +30,7 @@ from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, flow_order, make_plan
 from beadline.graph.specs import Forward, SourceSpec, Spec
-from beadline.master import dry_run
+from beadline.master import dry_run, telling
 from beadline.master.control import MasterControl
 from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
@@ -293,7 +293,10 @@ class StreamExecutionEnvironment:
         Ctrl-C and SIGTERM end the job. If it retains checkpoints on cancellation, it takes a last one to resume from,
         and the program exits with 0.
         """
-        return wait_for_end(self._start(job_name))
+        try:
+            return wait_for_end(self._start(job_name))
+        except Exception as error:
+            raise telling.bare(error)  # noqa: B904 (it is the same error)
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Start the program and go on."""
@@ -319,6 +322,7 @@ class StreamExecutionEnvironment:
     # -- inside
 
     def _start(self, job_name: str | None, collected: Callable[[str, list[Any]], None] | None = None) -> MasterControl:
+        telling.install()
         plan = self._plan(job_name)
         self._pending.clear()
         executable = self._configuration.get_string(options.PYTHON_EXECUTABLE, None)

@@ -7,11 +7,12 @@ happened.
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty
 from typing import Any
@@ -23,6 +24,7 @@ from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import TimestampsSpec
 from beadline.master.checkpoints import Checkpoints
+from beadline.master.clocks import ProcessingTime
 from beadline.master.comparison import generated_uids
 from beadline.master.compatibility import has_state
 from beadline.master.events import Event, NotWritten, Published, Request, StepEnded, Suspend, Wake, Written
@@ -33,13 +35,15 @@ from beadline.master.results import Results
 from beadline.master.settings import JobSettings
 from beadline.master.sinks import Sinks
 from beadline.master.stepping import Stepper
+from beadline.master.telling import folded, shortened, where_raised
 from beadline.master.truth import Truth
-from beadline.runtime.failure import shorten
 from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
 from beadline.state.disks import FREE_SPACE, is_full
 
 # Spark ends Python workers that idle for a minute, and their cached state with them.
 _KEEP_ALIVE_SECONDS = 45.0
+# Processing time may jump ahead, and make timers due that seemed to be hours away.
+_LONGEST_NAP_SECONDS = 5.0
 
 
 @dataclass
@@ -73,6 +77,7 @@ class Outside:
     stepper: Stepper
     merger: Merger
     poison: PoisonWatch
+    time: ProcessingTime
     inbox: Any
     cancelled: Callable[[], bool]
     delete: Callable[[set[str]], None]
@@ -82,6 +87,7 @@ class Attempt:
     """Runs steps from a truth onwards.
 
     :ivar ended_by: how the loop was left: ``finished``, ``cancelled``, ``suspended``, ``stopped``
+    :ivar has_sealed: whether a step of it has been sealed
     :ivar skipped: where the sources would be behind the step that failed
     """
 
@@ -102,6 +108,7 @@ class Attempt:
         self._after_last_step: Request | None = None
         self._suspending: Future[str] | None = None
         self.ended_by = ""
+        self.has_sealed = False
         self.skipped: dict[int, dict[str, Any]] = {}
         self._has_event_time = any(isinstance(node.spec, TimestampsSpec) for node in self._plan.nodes.values())
         outside.checkpoints.take = self._snapshot
@@ -204,7 +211,7 @@ class Attempt:
             return 0.1
         ends, splits = self._next_ranges()
         final = all(reader.finished for reader in self._readers) or self._draining
-        now = self._out.settings.clock()
+        now = self._out.time()
         due = self.truth.next_timer
         idle = time.monotonic() - self._last_step
         has_data = any(splits.values())
@@ -212,6 +219,7 @@ class Attempt:
             self._start(ends, splits, now, final)
             return 3600.0
         poll = min(reader.source.poll_interval() for reader in self._readers if not reader.finished)
+        poll = min(poll, _LONGEST_NAP_SECONDS)
         return poll if due is None else min(poll, max(0.001, (due - now) / 1000))
 
     def _next_ranges(self) -> tuple[dict[int, dict[str, Any]], dict[int, list[Any]]]:
@@ -298,6 +306,7 @@ class Attempt:
         self._pacing.sealed(records, seconds, touched, sum(ack.sent_bytes for ack in acks))
         self._out.results.report(acks, subtasks, header, seconds, tries, records, self.truth)
         self._final_sealed = header.final
+        self.has_sealed = True
         self._merge()
         self._checkpoints.step_sealed(header.step, header.final)
         if header.final and self._after_last_step is not None:
@@ -344,16 +353,21 @@ class Attempt:
                 reader.source.commit(held.position)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _naming(reader: Reader, position: dict[str, Any]) -> Iterator[None]:
-    """A source's own exceptions don't say which source it is."""
+    """What a source's code raises here, on the driver, is told like what raises in a worker."""
     try:
         yield
     except BeadlineError:
         raise
     except Exception as error:
-        raise JobExecutionError(
-            f"source '{reader.node.name}' failed on the driver, which asked it what comes after {shorten(position)}: "
+        text = "".join(traceback.format_exception(error))
+        told = JobExecutionError(
+            f"source '{reader.node.name}' failed at position {shortened(str(position), 160)}: "
             f"{type(error).__name__}: {error}",
             operator=reader.node.name,
-        ) from error
+            user_traceback=folded(text),
+            full_traceback=text,
+        )
+        told.add_note("\n".join(where_raised(text)))
+        raise told from error

@@ -38,6 +38,7 @@ from beadline.errors import BeadlineError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Published, Request, Written
 from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.sinks import Sinks
+from beadline.master.stepping import first_line
 
 _LOG = logging.getLogger("beadline")
 
@@ -176,14 +177,14 @@ class Checkpoints:
         if event.id not in self._taken:
             self.registry.release(event.id)
         if self.coordinator.is_pending(event.id):
-            _LOG.warning("checkpoint %d failed: %s", event.id, event.error)
+            _LOG.warning("checkpoint %d failed: %s", event.id, first_line(event.error))
         # Savepoints are written beside the job: if one fails, that says nothing of how the job is.
         reason = (
             FailureReason.IO_EXCEPTION
             if isinstance(event.error, SnapshotError | OSError) or event.savepoint
             else FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         )
-        self._do(self.coordinator.failed(event.id, reason, self._clock(), str(event.error)))
+        self._do(self.coordinator.failed(event.id, reason, self._clock(), first_line(event.error)))
 
     def published(self, event: Published) -> None:
         if event.id not in self._publishing:
@@ -191,7 +192,7 @@ class Checkpoints:
         self._publishing.discard(event.id)
         if event.error is not None:
             raise JobExecutionError(
-                f"the output of checkpoint {event.id} could not be published: {event.error}"
+                f"the output of checkpoint {event.id} could not be published: {first_line(event.error)}"
             ) from event.error
         self._sinks.published(event.id)
 

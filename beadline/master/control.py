@@ -13,6 +13,7 @@ from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, ConfigurationError, JobExecutionError
 from beadline.master.job import JobMaster
+from beadline.master.telling import bare
 
 
 class MasterControl:
@@ -78,7 +79,7 @@ class MasterControl:
         """The result of a job that has ended; raises what made it fail."""
         master = self._master
         if master.error is not None:
-            raise master.error
+            raise bare(master.error)
         if master.status is JobStatus.CANCELED:
             raise JobExecutionError(f"job '{master.plan.job_name}' ({master.job_id}) was cancelled")
         if master.status is JobStatus.SUSPENDED:

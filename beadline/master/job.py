@@ -27,12 +27,20 @@ from beadline.checkpoint.statistics import CheckpointStats
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.connectors.source import StepSource
-from beadline.errors import ConfigurationError, StateMismatchError
+from beadline.errors import (
+    ConfigurationError,
+    EnvironmentSetupError,
+    JobExecutionError,
+    SerializationError,
+    StateMismatchError,
+    UnsupportedFeatureError,
+)
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
 from beadline.master import shipping, stepping
 from beadline.master.attempt import Attempt, Outside, Reader
 from beadline.master.checkpoints import Checkpoints
+from beadline.master.clocks import ProcessingTime
 from beadline.master.compatibility import Acceptance
 from beadline.master.events import Event, Request, Suspend, Wake
 from beadline.master.guarantee import guarantee_of
@@ -107,6 +115,7 @@ class JobMaster:
         self._attempt: Attempt | None = None
         self.guarantee = guarantee_of(plan, settings)
         self._poison = PoisonWatch(settings.poison)
+        self._time = ProcessingTime(settings.clock, settings.monotonic)
         self._began = False
 
     def __repr__(self) -> str:
@@ -274,7 +283,10 @@ class JobMaster:
     def _make_checkpoints(self) -> Checkpoints:
         home = self.home
         coordinator = CheckpointCoordinator(
-            self._settings.checkpoints, next_id=home.next_id, completed=home.recovery_points()
+            self._settings.checkpoints,
+            next_id=home.next_id,
+            completed=home.recovery_points(),
+            wall=lambda at: self._settings.clock() - self._settings.monotonic() + at,
         )
         registry = SharedFiles([home.owned_folder()] if home.owned_folder() else [])
         registry.claim(home.claimed_files)
@@ -285,7 +297,7 @@ class JobMaster:
             registry,
             self._sinks,
             CanonicalSavepoints(self._cluster, self._group),
-            self._settings.clock,
+            self._settings.monotonic,
             self._inbox.put,
         )
         for stored in home.completed:
@@ -315,7 +327,7 @@ class JobMaster:
                     truth = self._go_back(stepper, initial, sinks_at_start)
                 if number > 1:
                     self.status = JobStatus.RUNNING
-                    self._settings.restart.running(self._settings.clock())
+                    self._settings.restart.running(self._settings.monotonic())
                 return self._run_attempt(number, truth, sources, stepper, submitter)
             except Fenced:
                 raise
@@ -359,6 +371,7 @@ class JobMaster:
             stepper,
             merger,
             self._poison,
+            self._time,
             self._inbox,
             self._cancelled.is_set,
             self.home.delete,
@@ -399,29 +412,43 @@ class JobMaster:
     def _decide(self, number: int, error: Exception) -> None:
         """Ask the restart strategy; raises the error again if the job is not to be restarted."""
         self._checkpoints.job_failed()
-        if isinstance(error, StateMismatchError):
-            raise error  # it would come the same way every time
-        self._poison.failed(error)
-        now = self._settings.clock()
-        decision = self._settings.restart.failed(now)
+        if self._is_lasting(number, error):
+            self.history.append(FailedAttempt(number, self._settings.clock(), error, None))
+            raise error
+        times = self._poison.failed(error)
+        decision = self._settings.restart.failed(self._settings.monotonic())
         latest = self._checkpoints.coordinator.completed
         start = f"checkpoint {latest[-1].id}" if latest else "the beginning"
         if not self._settings.checkpoints.enabled:
             start = "behind the step that failed"
-        self.history.append(FailedAttempt(number, now, error, start if decision.restart else None))
+        self.history.append(FailedAttempt(number, self._settings.clock(), error, start if decision.restart else None))
         if not decision.restart:
             if decision.why:
-                error.add_note(f"The job is not restarted: {decision.why}")
+                repeated = self._poison.told(error, times, again=True)
+                error.add_note(f"The job is not restarted: {decision.why}{repeated}")
             raise error
         self.status = JobStatus.RESTARTING
         _LOG.warning(
-            "attempt %d failed: %s. The job goes on from %s in %d ms",
+            "attempt %d failed: %s%s. The job goes on from %s in %d ms",
             number,
-            stepping.first_line(error),
+            stepping.first_line(error).rstrip("."),
+            self._poison.told(error, times),
             start,
             decision.delay_ms,
         )
         self._hurry.wait(decision.delay_ms / 1000)
+
+    def _is_lasting(self, number: int, error: Exception) -> bool:
+        """Whether a restart can't help. What a set-up lacks is known for sure only before the first step is sealed: if
+        it has worked once, a machine or a file system that is away for a while may look the same."""
+        if isinstance(error, StateMismatchError | SerializationError | UnsupportedFeatureError):
+            return True
+        worked = number > 1 or (self._attempt is not None and self._attempt.has_sealed)
+        if isinstance(error, EnvironmentSetupError | ConfigurationError):
+            return not worked
+        if not isinstance(error, JobExecutionError) or not error.lasting:
+            return False
+        return not worked and (error.culprit is None or not self._poison.leaves_out)
 
     def _go_back(self, stepper: Stepper, initial: dict[int, dict[str, Any]], sinks_at_start: dict[str, Any]) -> Truth:
         """The truth of the newest checkpoint that can be read; the beginning if there is none."""
@@ -458,7 +485,7 @@ class JobMaster:
 
     def _restore(self, truth: Truth, snapshot: Snapshot, stepper: Stepper) -> None:
         settings = self._settings.checkpoints
-        header = stepper.header(f"{self.job_id}-migration", snapshot.step, self._settings.clock(), False)
+        header = stepper.header(f"{self.job_id}-migration", snapshot.step, self._time(), False)
         snapshot = migrated(snapshot, self._acceptance.migrations(snapshot), partial(stepper.migrate, header))
         truth.restore(
             snapshot,

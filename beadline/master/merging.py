@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from beadline.master.short_tasks import ShortTasks
 from beadline.master.spark import Cluster, StepSubmitter
+from beadline.master.stepping import first_line
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader
 
 _LOG = logging.getLogger("beadline")
@@ -54,7 +55,7 @@ class Merger:
             if self._closed:
                 return
             # The handles still name the unmerged runs: nothing is lost but the work.
-            _LOG.warning("merging runs of state failed and is tried again later: %s", str(error)[:300])
+            _LOG.warning("merging runs of state failed and is tried again later: %s", first_line(error))
 
     def close(self) -> None:
         self._closed = True

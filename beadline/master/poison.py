@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from dataclasses import dataclass
 
 from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError, JobExecutionError
+from beadline.master.telling import shortened
 from beadline.runtime.poison import TAG, Poison
 
 _LOG = logging.getLogger("beadline")
@@ -17,6 +19,7 @@ TRIES = "beadline.poison.tries"
 KEYS = frozenset({ACTION, TRIES})
 
 _ACTIONS = ("fail", "skip", "side-output")
+_ADVICE = f" (to go on without it, set {ACTION}=skip or {ACTION}=side-output)"
 
 
 @dataclass(frozen=True)
@@ -46,18 +49,22 @@ class PoisonWatch:
 
     def __init__(self, settings: PoisonSettings) -> None:
         self._settings = settings
-        self._failures: Counter[tuple[int, str]] = Counter()
+        self._failures: Counter[tuple[int | str, str]] = Counter()
+        self._advised = False
         self.poison: Poison | None = None
 
-    def failed(self, error: BaseException) -> None:
-        """A failure; after the last try of a record it is poison from now on."""
-        culprit = error.culprit if isinstance(error, JobExecutionError) else None
-        if culprit is None or self._settings.action == "fail":
-            return
-        self._failures[culprit] += 1
+    def failed(self, error: BaseException) -> int:
+        """A failure; after the last try of a record it is poison from now on.
+
+        Gives how often the same has failed by now.
+        """
+        culprit = _culprit(error)
+        same = culprit or _likeness(error)
+        self._failures[same] += 1
+        times = self._failures[same]
+        if culprit is None or not self.leaves_out or times < self._settings.tries:
+            return times
         assert isinstance(error, JobExecutionError)
-        if self._failures[culprit] < self._settings.tries:
-            return
         known = dict(self.poison.records) if self.poison is not None else {}
         known[culprit[0]] = known.get(culprit[0], frozenset()) | {culprit[1]}
         to_side = self._settings.action == "side-output"
@@ -65,8 +72,33 @@ class PoisonWatch:
         what = f"sent to the side output '{TAG}'" if to_side else "skipped"
         _LOG.warning(
             "record %s has failed %d times in operator '%s': from now on it is %s",
-            error.record,
-            self._failures[culprit],
+            shortened(error.record or "", 160),
+            times,
             error.operator,
             what,
         )
+        return times
+
+    def told(self, error: BaseException, times: int, again: bool = False) -> str:
+        """What to tell the user of an error that has come so often; the advice comes once, or ``again``."""
+        if times < 2:
+            return ""
+        if _culprit(error) is None:
+            return f"; the same error has come {times} times"
+        known, self._advised = self._advised and not again, True
+        return f"; the same record has failed {times} times" + ("" if known or self.leaves_out else _ADVICE)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether records are left out that fail too often."""
+        return self._settings.action != "fail"
+
+
+def _culprit(error: BaseException) -> tuple[int, str] | None:
+    return error.culprit if isinstance(error, JobExecutionError) else None
+
+
+def _likeness(error: BaseException) -> tuple[str, str]:
+    """Equal for errors that differ in numbers only: those of steps, subtasks, ports and addresses."""
+    operator = error.operator if isinstance(error, JobExecutionError) else None
+    return f"{operator} {type(error).__name__}", re.sub(r"0x[0-9a-f]+|\d+", "0", shortened(str(error)))

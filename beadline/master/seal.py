@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from beadline.errors import BeadlineError, ChannelError, JobExecutionError, StateMismatchError, VersionError
+from beadline.errors import (
+    BeadlineError,
+    ChannelError,
+    ConfigurationError,
+    EnvironmentSetupError,
+    JobExecutionError,
+    StateMismatchError,
+    UnsupportedFeatureError,
+    VersionError,
+)
 from beadline.graph.plan import Plan
+from beadline.master.telling import folded, shortened, verbose, where_raised
 from beadline.runtime.failure import Failure
 from beadline.runtime.messages import TaskAck
 from beadline.state.operator_handles import OperatorStateHandle
 from beadline.state.version import Handle
+
+# These come again with every restart.
+_LASTING = frozenset(
+    kind.__name__ for kind in (ModuleNotFoundError, EnvironmentSetupError, ConfigurationError, UnsupportedFeatureError)
+)
 
 
 def check(
@@ -70,16 +85,21 @@ def job_error(failure: Failure) -> BeadlineError:
     if failure.error_type == StateMismatchError.__name__:
         return StateMismatchError(failure.message)
     where = f"operator '{failure.operator}' (subtask {failure.subtask})"
-    at = f" at record {failure.record}" if failure.record is not None else ""
+    at = f" at record {shortened(failure.record, 160)}" if failure.record is not None else ""
     if failure.split is not None:
         at += f" while it read {failure.split}"
     error = JobExecutionError(
         f"{where} failed{at}: {failure.error_type}: {failure.message}",
         operator=failure.operator,
         record=failure.record,
-        user_traceback=failure.traceback,
+        user_traceback=folded(failure.traceback),
+        full_traceback=failure.traceback,
         culprit=failure.culprit,
+        lasting=failure.error_type in _LASTING,
     )
-    if failure.traceback:
-        error.add_note(f"\nIn the worker:\n{failure.traceback.rstrip()}")
+    lines = [f"In the worker:\n{failure.traceback.rstrip()}"] if verbose() else where_raised(failure.traceback)
+    if failure.error_type == ModuleNotFoundError.__name__:
+        lines.append("Install the module for the workers' Python, or send it along with env.add_python_file().")
+    if lines:
+        error.add_note("\n".join(lines))
     return error

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from beadline.checkpoint.restart import NoRestart, RestartStrategy
 from beadline.checkpoint.settings import CheckpointSettings
+from beadline.master.clocks import Clock
 from beadline.master.pacing import Limits
 from beadline.master.poison import PoisonSettings
 from beadline.state.backend_settings import BackendSettings
@@ -15,7 +15,11 @@ from beadline.state.backend_settings import BackendSettings
 
 @dataclass
 class JobSettings:
-    """How a job runs."""
+    """How a job runs.
+
+    :ivar clock: what time it is, in milliseconds since 1970; it may jump
+    :ivar monotonic: how much time has passed, in milliseconds since whenever; for all that waits or expires
+    """
 
     batch: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -24,4 +28,5 @@ class JobSettings:
     poison: PoisonSettings = field(default_factory=PoisonSettings)
     backend: BackendSettings = field(default_factory=BackendSettings)
     python_files: list[str] = field(default_factory=list)
-    clock: Callable[[], int] = lambda: int(time.time() * 1000)
+    clock: Clock = lambda: int(time.time() * 1000)
+    monotonic: Clock = lambda: int(time.monotonic() * 1000)

@@ -22,6 +22,7 @@ from pyspark.sql import functions as f
 from beadline.errors import EnvironmentSetupError
 from beadline.graph.plan import Plan
 from beadline.master import class_archive
+from beadline.master.telling import is_machinery, verbose
 from beadline.runtime.entry import LevelCall, farewell, merge_in_worker
 from beadline.runtime.exporting import Export, Exported, export_in_worker
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskAck
@@ -49,7 +50,6 @@ _OWN_SESSION = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.shuffle.reduceLocality.enabled": "false",
     "spark.shuffle.compress": "false",
-    "spark.log.level": "ERROR",
 }
 
 _STEP_SESSION = {
@@ -100,18 +100,20 @@ def find_session(java_options: str | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("beadline").master(os.environ.get("BEADLINE_MASTER", "local[*]"))
-    for key, value in _OWN_SESSION.items():
+    # A task that fails is run again, or its error reaches the driver; Java's account of it would bury that.
+    level = "ERROR" if verbose() else "OFF"
+    for key, value in {**_OWN_SESSION, "spark.log.level": level}.items():
         builder = builder.config(key, value)
     more = class_archive.options() if java_options is None else java_options
     builder = builder.config("spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} {more}".strip())
     with _quiet_start():
         session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel(level)
     return session
 
 
 _GREETINGS = (
-    'Setting Spark log level to "ERROR"',
+    "Setting Spark log level to",
     "WARNING: Using incubator modules",
     "WARNING: package sun.security.action",
     "Using Spark's default log4j profile",
@@ -122,7 +124,8 @@ _GREETINGS = (
 
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
-    """Start the JVM with its standard error on a pipe that drops Spark's greetings.
+    """Start the JVM with its standard error on a pipe that drops Spark's greetings, and what its workers say of sockets
+    that were closed because their task was given up.
 
     Everything else goes on to this process's standard error, for as long as the JVM lives: what user code writes in the
     workers comes that way too.
@@ -142,10 +145,41 @@ def _quiet_start() -> Iterator[None]:
 
 def _pass_on(source: int, target: int) -> None:
     with open(source, "rb") as lines:
-        for line in lines:
-            text = line.decode(errors="replace")
-            if not text.startswith(_GREETINGS) and "NativeCodeLoader: Unable to load" not in text:
-                os.write(target, line)
+        for line in without_noise(lines):
+            os.write(target, line)
+
+
+def without_noise(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """What a user wants to see of the standard error of Spark and its workers.
+
+    A traceback is held back until it is whole. It is dropped if all frames are Spark's and Python's own, and it ends
+    in a broken connection.
+    """
+    held: list[bytes] = []
+    for line in lines:
+        text = line.decode(errors="replace")
+        if held:
+            if text.startswith(" "):
+                held.append(line)
+                continue
+            closed = text.startswith(_CLOSED) and all(_is_sparks(frame) for frame in held)
+            if not closed:
+                yield from (*held, line)
+            held = []
+        elif verbose():
+            yield line
+        elif text.startswith("Traceback (most recent call last)"):
+            held.append(line)
+        elif not text.startswith(_GREETINGS) and "NativeCodeLoader: Unable to load" not in text:
+            yield line
+    yield from held
+
+
+_CLOSED = ("BrokenPipeError", "ConnectionResetError", "ConnectionAbortedError", "EOFError")
+
+
+def _is_sparks(line: bytes) -> bool:
+    return not line.startswith(b'  File "') or is_machinery(line.split(b'"')[1].decode(errors="replace"))
 
 
 class Cluster:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from beadline.graph.plan import Plan
 from beadline.master import seal
 from beadline.master.handles import StateBook
 from beadline.master.spark import Cluster, StepSubmitter
+from beadline.master.telling import shortened
+from beadline.master.worker_python import set_up_error
 from beadline.runtime.messages import StepHeader, TaskAck
 from beadline.runtime.migrate import Migrated, MigrationRequest
 from beadline.state.backend_settings import BackendSettings
@@ -20,6 +23,10 @@ from beadline.state.disks import FREE_SPACE, is_full
 from beadline.state.files import RunFiles
 
 _TRIES = 6
+_WORKERS_DIE = (
+    "A Python worker died each time: killed for want of memory, or by a crash in a library. Give workers more memory, "
+    "run fewer at a time (-p), and look at what they wrote to standard error."
+)
 
 live_runs: dict[str, None] = {}
 
@@ -72,6 +79,9 @@ class Stepper:
             except JobExecutionError:
                 raise
             except Exception as error:
+                ends = set_up_error(self._cluster, error)
+                if ends is not None:
+                    raise ends from error
                 if self._given_up or self._cancelled() or attempt == _TRIES or not _worth_another_try(error):
                     gave_up = _gave_up(header.step, error, attempt, self._cluster)
                     raise gave_up from (None if is_full(error) else error)
@@ -85,6 +95,9 @@ class Stepper:
             try:
                 return self._submitter.migrate(header, requests)
             except Exception as error:
+                ends = set_up_error(self._cluster, error)
+                if ends is not None:
+                    raise ends from error
                 if self._cancelled() or attempt == _TRIES or not _worth_another_try(error):
                     raise
                 self._warn(f"migrating state is tried again (try {attempt} of {_TRIES}): {first_line(error)}")
@@ -117,12 +130,18 @@ def _gave_up(step: int, error: Exception, attempt: int, cluster: Cluster) -> Bas
             f"exchange. {FREE_SPACE}"
         )
     often = f"{attempt} times; the last time" if attempt > 1 else "once"
-    return JobExecutionError(f"step {step} failed {often}: {first_line(error)}{advice}")
+    made = JobExecutionError(
+        f"step {step} failed {often}: {first_line(error)}{advice}",
+        full_traceback="".join(traceback.format_exception(error)),
+    )
+    if "exited unexpectedly" in str(error):
+        made.add_note(_WORKERS_DIE)
+    return made
 
 
 def _worth_another_try(error: Exception) -> bool:
     """What Spark or a check gave up on; errors of the program or the set-up itself come the same way every time."""
-    if any(f"beadline.errors.{name}" in str(error) for name in ("EnvironmentSetupError", "StorageError")):
+    if "beadline.errors.StorageError" in str(error):
         return False
     return isinstance(error, StepError) or not isinstance(error, BeadlineError)
 
@@ -130,6 +149,9 @@ def _worth_another_try(error: Exception) -> bool:
 def first_line(error: BaseException) -> str:
     """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker or the JVM,
     if there is one."""
+    if isinstance(error, BeadlineError):
+        return shortened(str(error).partition("\n")[0])
     lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b.*:", line)]
-    return (raised[-1] if raised else lines[0] if lines else type(error).__name__)[:500]
+    told = raised[-1] if raised else lines[0] if lines else type(error).__name__
+    return shortened(told.partition(" Consider setting 'spark.")[0])

@@ -64,15 +64,44 @@ def test_without_checkpoints_the_first_failure_ends_the_job():
     assert "restart-strategy.type" in decision.why
 
 
-def test_with_checkpoints_it_restarts_any_number_of_times_after_a_second():
+def test_with_checkpoints_it_restarts_any_number_of_times_and_waits_longer_each_time():
     strategy = made({})
-    assert delays(strategy, [0] * 1000) == [1000] * 1000
-    assert strategy.failed(0) == Decision(True, 1000, "restart 1001")
+    assert one_after_another(strategy, 1000) == [min(60_000, int(1000 * 1.5**n)) for n in range(1000)]
+    assert "1000 of any number used" in repr(strategy)
 
 
-def test_the_default_takes_its_delay_and_limit_from_the_options_of_fixed_delay():
-    options = {RS + "fixed-delay.delay": "7 ms", RS + "fixed-delay.attempts": "2"}
-    assert delays(made(options), [0, 0, 0]) == [7, 7, None]
+def test_the_default_starts_over_after_a_quiet_hour():
+    strategy = made({})
+    assert one_after_another(strategy, 5)[-1] == 5062
+    strategy.running(100_000)
+    assert strategy.failed(100_000 + 3_600_000).delay_ms == 1000
+
+
+def test_the_default_spreads_its_delays():
+    strategy = restart_strategy(Configuration(), checkpointing=True)
+    found = one_after_another(strategy, 8)[1:]
+    assert all(0.89 * 1.5**n * 1000 <= delay <= 1.11 * 1.5**n * 1000 for n, delay in enumerate(found, start=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"fixed-delay.delay": "7 ms", "fixed-delay.attempts": "2"}, [7, 7, None, None]),
+        ({"fixed-delay.delay": "7 ms"}, [7, 7, 7, 7]),
+        ({"failure-rate.max-failures-per-interval": "2", "failure-rate.delay": "3 ms"}, [3, 3, None, None]),
+        ({"exponential-delay.initial-backoff": "8 ms"}, [8, 12, 18, 27]),
+    ],
+)
+def test_options_of_a_strategy_name_it_if_no_type_does(options: dict[str, str], expected: list[int | None]):
+    assert one_after_another(made({RS + key: value for key, value in options.items()}), 4) == expected
+    assert isinstance(made({RS + key: value for key, value in options.items()}, checkpointing=False), NoRestart)
+
+
+def test_options_of_two_strategies_need_a_type():
+    options = {RS + "fixed-delay.delay": "7 ms", RS + "failure-rate.delay": "7 ms"}
+    with pytest.raises(ConfigurationError, match=r"fixed-delay and failure-rate are set: say with restart"):
+        made(options)
+    assert delays(made({**options, RS + "type": "fixed-delay"}), [0, 0]) == [7, None]
 
 
 @pytest.mark.parametrize("name", ["none", "off", "disable", "NONE"])
@@ -98,13 +127,14 @@ def test_defaults_of_each_strategy():
         (RestartStrategies.fixed_delay_restart(3, 10), [10, 10, 10, None]),
         (RestartStrategies.failure_rate_restart(2, 1000, 10), [10, 10, None, None]),
         (RestartStrategies.exponential_delay_restart(10, 50, 2.0, 1000, 0.0, 3), [10, 20, 40, None]),
-        (RestartStrategies.fall_back_restart(), [1000] * 4),
+        (RestartStrategies.fall_back_restart(), [1000, 1500, 2250, 3375]),
     ],
 )
 def test_strategies_from_code(chosen: object, expected: list[int | None]):
     configuration = of_restart_strategy(chosen)  # type: ignore[arg-type]
     assert set(configuration.to_dict()) <= KEYS
-    assert one_after_another(restart_strategy(configuration, checkpointing=True), 4) == expected
+    strategy = restart_strategy(configuration, checkpointing=True, uniform=middle)
+    assert one_after_another(strategy, 4) == expected
 
 
 @pytest.mark.parametrize(

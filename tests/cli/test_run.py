@@ -174,26 +174,46 @@ class TestHowItEnds:
         assert result.stderr.splitlines()[-1] == f"  at {job}, line 1: import pyflink.table  # not there"
         assert "Traceback" not in result.stderr
 
-    def test_failed_job_shows_the_traceback_of_the_worker(self, beadline, write):
-        write(
+    def test_notes_of_an_error_are_shown_and_its_cause_is_not(self, beadline, write):
+        job = write(
             "job.py",
-            """
+            """\
             from beadline.errors import JobExecutionError
 
-            raise JobExecutionError(
-                "map failed",
-                operator="map",
-                user_traceback="Traceback (most recent call last):\\n  in the worker\\nValueError: no number\\n",
-            )
+            error = JobExecutionError("map failed", operator="map")
+            error.add_note("  at helpers.py, line 7, in parse: int(text)")
+            error.add_note("Set it right.")
+            raise error from ValueError("no number")
             """,
         )
 
         result = beadline("run", "job.py")
 
         assert result.returncode == 1
-        assert result.stderr.startswith("error: map failed\n")
-        assert result.stderr.endswith("\n  in the worker\nValueError: no number\n")
-        assert result.stderr.count("Traceback") == 1
+        assert result.stderr.splitlines() == [
+            "error: map failed",
+            "  at helpers.py, line 7, in parse: int(text)",
+            f'  at {job}, line 6: raise error from ValueError("no number")',
+            "Set it right.",
+        ]
+
+    @pytest.mark.parametrize("option", ["-v", "--verbose"])
+    def test_everything_is_shown_on_demand(self, beadline, write, option):
+        write(
+            "job.py",
+            """
+            from beadline.errors import JobExecutionError
+            raise JobExecutionError("map failed") from ValueError("no number")
+            """,
+        )
+
+        result = beadline("run", option, "job.py")
+
+        assert result.returncode == 1
+        lines = result.stderr.splitlines()
+        assert lines[0] == "ValueError: no number"
+        assert lines[-1] == "beadline.errors.JobExecutionError: map failed"
+        assert "Traceback (most recent call last):" in lines
 
     def test_any_other_error_is_shown_from_the_script_on(self, beadline, write):
         job = write("job.py", "def f():\n    return 1 / 0\n\nf()\n")

@@ -69,6 +69,27 @@ class OldNumbers(Numbers):
         return {"at": self.total}
 
 
+class Unreachable(Numbers):
+    """Its server is away when the driver asks whether there is more."""
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+        if start["at"] > 0:
+            raise ConnectionError("the server is away")
+        return {"at": 100}
+
+
+def test_a_source_that_fails_on_the_driver_is_named_with_its_position() -> None:
+    stream = environment(1).from_source(Unreachable(), NO_WATERMARKS, "numbers")
+    with pytest.raises(
+        JobExecutionError, match=r"source 'numbers' failed at position {'at': 0}: ConnectionError: the server is away"
+    ) as caught:
+        collect(stream)
+    assert caught.value.operator == "numbers"
+    assert caught.value.__cause__ is None
+    assert caught.value.__notes__[0].endswith('in latestOffset: raise ConnectionError("the server is away")')
+    assert len((caught.value.user_traceback or "").splitlines()) == 4, "its own frame, between header and message"
+
+
 class SimpleNumbers(SimpleDataSourceStreamReader):
     bounded = True
 

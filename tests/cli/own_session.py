@@ -1,0 +1,17 @@
+"""A job on a Spark session that the program made itself, with whatever Python the environment names for its workers."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from beadline.datastream import StreamExecutionEnvironment
+
+if __name__ == "__main__":
+    SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config(
+        "spark.driver.host", "127.0.0.1"
+    ).config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "OFF").getOrCreate()
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    env.enable_checkpointing(1000)
+    env.from_collection([1, 2, 3]).map(lambda v: v + 1).print()
+    env.execute()
