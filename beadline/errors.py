@@ -13,6 +13,7 @@
     ├── StateMismatchError        a state is of another type or kind than the snapshot has; no restart helps
     ├── EnvironmentSetupError     Java or Spark is missing, too old, or of the wrong kind
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
+    ├── JobFinishedError          the job to be resumed has finished: there is nothing left to do
     └── StepError                 a step can't be sealed and is run again
         ├── ChannelError          chunks missing, doubled, out of order, or a digest that disagrees
         └── VersionError          a state version is not the one that its handle names
@@ -86,6 +87,10 @@ class JobExecutionError(BeadlineError):
         self.record = record
         self.user_traceback = user_traceback
         self.culprit = culprit
+
+
+class JobFinishedError(BeadlineError):
+    """The job that was to be resumed has finished: there is nothing to go on from, and nothing left to do."""
 
 
 class StepError(BeadlineError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from beadline.checkpoint import metadata
-from beadline.checkpoint.lease import holder_of
+from beadline.checkpoint.holder import holder_of
 from beadline.checkpoint.lookup import CHECKPOINT, folder_of, list_job, read_snapshot
 from beadline.checkpoint.removal import is_state_file, remove_claimed, remove_known
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
