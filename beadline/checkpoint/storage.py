@@ -43,9 +43,7 @@ from beadline.checkpoint.removal import (
     remove_metadata,
 )
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.trace import Trace, read_trace, trace_path, write_trace
 from beadline.checkpoint.verify import Problem, verify
-from beadline.graph.program import Program
 from beadline.state.files import (
     base_name,
     delete_file,
@@ -308,40 +306,15 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     def jobs(self) -> list[Job]:
         """The jobs in the directory that have a checkpoint or have finished."""
         with _explained(f"can't look for jobs in {self.directory}"):
-            found = [job_in(folder, job_id) for folder, job_id in self._job_folders()]
+            found = [job_in(folder, job_id) for folder, job_id in self.job_folders()]
         return [job for job in found if job is not None]
 
-    def _job_folders(self) -> list[tuple[str, str | None]]:
+    def job_folders(self) -> list[tuple[str, str | None]]:
         """Where jobs may be, with their ids where the folder tells."""
         if not self._create_subdir:
             return [(self.directory, None)]
         entries = (entry for entry in entries_of(self.directory) if entry.folder)
         return [(join(self.directory, entry.name), entry.name) for entry in entries]
-
-    # -- jobs that have finished
-
-    def leave_trace(self, trace: Trace) -> None:
-        """Note that a job has finished. Those of earlier runs of the same program go."""
-        with _explained(f"can't note that job {trace.job_id} has finished"):
-            write_trace(self.job_folder(trace.job_id), trace)
-        self.drop_traces(trace.job_id, trace.job_name, trace.program)
-
-    def drop_traces(self, job_id: str, job_name: str, program: Program) -> None:
-        """A job begins or ends: what earlier runs of the same program have left when they finished says nothing any
-        more. A job whose id the user chose is another one, whatever its program is."""
-        with contextlib.suppress(OSError):
-            for folder, _ in self._job_folders():
-                trace = read_trace(folder)
-                if trace is None or trace.job_id == job_id or trace.chosen_id:
-                    continue
-                if Job.that_finished(folder, trace).is_run_of(job_name, program):
-                    delete_file(trace_path(folder))
-                    remove_if_empty(folder)
-
-    def drop_trace(self, job_id: str) -> None:
-        """The job begins again."""
-        with _explained(f"can't begin in {self.job_folder(job_id)}"):
-            delete_file(trace_path(self.job_folder(job_id)))
 
     # -- removing
 

@@ -75,6 +75,8 @@ def read_trace(folder: str) -> Trace | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError, SnapshotError):
         return None  # nothing that Beadline wrote
+    except OSError as error:
+        raise SnapshotError(f"can't tell whether the job in {folder} has finished: {error}") from error
     claim = newest_claim(folder)
     return trace if claim is None or claim.epoch <= trace.epoch else None
 

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from beadline.checkpoint.holder import Pause, holder_of
 from beadline.checkpoint.jobs import Job, choose, job_in, listing, refuse_finished
 from beadline.checkpoint.lease import Claim, newest_claim
+from beadline.checkpoint.lookup import canonical
 from beadline.checkpoint.memory import MemoryCheckpointStorage
+from beadline.checkpoint.metadata import METADATA
 from beadline.checkpoint.settings import JOB_ID, CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, read_snapshot
 from beadline.checkpoint.trace import time_text
 from beadline.errors import ConfigurationError
 from beadline.graph.program import Program
+from beadline.state.files import is_folder, join, size_of
 
 LATEST = "latest"
 
@@ -26,6 +29,7 @@ class Beginning:
 
     :ivar pointer: what it starts from, with the snapshot; None for the beginning
     :ivar own: it goes on in its own folder, from a checkpoint of its own
+    :ivar newest: from the newest one there that is good, even if a newer one comes than the one that was found
     :ivar watched: the folder that nobody may have taken since this was found; empty if that does not matter
     :ivar claim: the newest lease there
     """
@@ -34,6 +38,7 @@ class Beginning:
     pointer: str | None = None
     snapshot: Snapshot | None = None
     own: bool = False
+    newest: bool = False
     watched: str = ""
     claim: Claim | None = None
 
@@ -51,7 +56,7 @@ def find_beginning(
     - from ``latest``: the newest checkpoint of the job with the chosen id, or else of the one job in the directory that
       is a run of this program; not if its driver is alive
     - from a checkpoint that was named: if it is in the folder that its job would use now, that job goes on, and
-      whoever has it is fenced
+      whoever has it is fenced; the same from a job's folder, which stands for the newest checkpoint in it
     - from anything else, or nothing: a new job begins, in a folder that no other job has
     """
     storage = storage_of(settings)
@@ -64,6 +69,9 @@ def find_beginning(
                 "path of a checkpoint"
             )
         return _latest(files, settings.job_id, job_name, program, pause)
+    job = _in_folder(files, settings.job_id, pointer) if files is not None and pointer is not None else None
+    if job is not None and job.newest is not None:
+        return Beginning(job.job_id, job.newest.pointer, job.snapshot, own=True, newest=True)
     snapshot = read_snapshot(pointer) if pointer is not None else None
     if files is None:
         return Beginning(settings.job_id or uuid.uuid4().hex, pointer, snapshot)
@@ -89,10 +97,9 @@ def _latest(
     if holder is not None:
         raise SnapshotError(
             f"'latest' is a checkpoint of job '{job.name}' ({job.job_id}), which still runs: {holder}. Stop that "
-            f"driver first; or name the checkpoint with -s {newest.pointer}: this takes the job over, and the other "
-            "driver ends"
+            f"driver first; or take the job from it by naming the folder: -s {job.folder}"
         )
-    return Beginning(job.job_id, newest.pointer, snapshot, True, job.folder, claim)
+    return Beginning(job.job_id, newest.pointer, snapshot, True, True, job.folder, claim)
 
 
 def _with_id(files: FileSystemCheckpointStorage, job_id: str) -> Job:
@@ -109,6 +116,19 @@ def _with_id(files: FileSystemCheckpointStorage, job_id: str) -> Job:
         f"{none}. Other jobs are there:\n{listing(others)}\n"
         "If one of them is meant, name its id, or its checkpoint with -s PATH; else start the program without -s"
     )
+
+
+def _in_folder(files: FileSystemCheckpointStorage, job_id: str | None, pointer: str) -> Job | None:
+    """The job whose folder was named. A single checkpoint of a living job would be gone before the new driver has
+    started."""
+    folder = canonical(pointer)
+    if not is_folder(folder) or size_of(join(folder, METADATA)) is not None:
+        return None
+    job = job_in(folder)
+    if job is None or files.job_folder(job.job_id) != folder or job_id not in (None, job.job_id):
+        return None
+    refuse_finished(job)
+    return job
 
 
 def _is_in_use(files: FileSystemCheckpointStorage, snapshot: Snapshot) -> bool:
@@ -135,7 +155,7 @@ def _new_in_known_folder(
         there = None
     holder = holder_of(folder, pause=pause) if there is None else None
     if there is None and holder is None:
-        return Beginning(made, pointer, snapshot, False, folder, claim)
+        return Beginning(made, pointer, snapshot, watched=folder, claim=claim)
     if job_id is not None:
         what, other = f"job id '{job_id}' is taken", f"another {JOB_ID}"
     else:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 
+from beadline.checkpoint import finished
 from beadline.checkpoint.claiming import check_claimable, claimable
 from beadline.checkpoint.lease import Lease
 from beadline.checkpoint.lookup import folder_of
@@ -18,7 +19,7 @@ from beadline.checkpoint.storage import FileSystemCheckpointStorage, Listed, Sto
 from beadline.checkpoint.trace import Trace
 from beadline.errors import BeadlineError, ConfigurationError
 from beadline.graph.program import Program
-from beadline.master.beginning import LATEST, Beginning, find_beginning, storage_of
+from beadline.master.beginning import Beginning, find_beginning, storage_of
 from beadline.state.files import join
 
 _LOG = logging.getLogger("beadline")
@@ -61,12 +62,15 @@ class Home:
         if beginning is None or not beginning.holds:
             beginning = find_beginning(settings, job_name, self._program)
         self.storage = storage_of(settings)
+        self._newest = beginning.newest
         self.job_id, self.pointer, self.start = beginning.job_id, beginning.pointer, beginning.snapshot
         if self.start is not None and self.pointer is not None and accept is not None:
             accept(self.pointer, self.start)  # before anything is made, and before another driver is fenced
         if not beginning.own:
             self._begin_elsewhere()
         if isinstance(self.storage, FileSystemCheckpointStorage):
+            if not beginning.own:
+                finished.make_room(self.storage, self.job_id)
             self.lease = Lease.acquire(self.storage.job_folder(self.job_id))
             self.storage.hold(self.lease)
         try:
@@ -84,8 +88,7 @@ class Home:
     def _drop_traces(self) -> None:
         """From now on this is the run of the program that counts, and it has not finished."""
         if isinstance(self.storage, FileSystemCheckpointStorage):
-            self.storage.drop_trace(self.job_id)
-            self.storage.drop_traces(self.job_id, self._job_name, self._program)
+            finished.job_begins(self.storage, self.job_id, self._job_name, self._program)
 
     def _begin_elsewhere(self) -> None:
         """Check what a new job starts from, before anything is made."""
@@ -104,7 +107,7 @@ class Home:
         Listed again: the former driver may have completed one more before it was fenced.
         """
         listed = self.storage.completed(self.job_id)
-        if self._settings.restore_path == LATEST:
+        if self._newest:
             self.pointer, self.start = self._newest_good(listed)
         elif self.start is not None and self.pointer is not None:
             self._check(self.pointer, self.start)
@@ -226,7 +229,7 @@ class Home:
         trace = Trace(self.job_id, self._job_name, self._program, now, self.lease.epoch, chosen)
         try:
             self.lease.check()
-            self.storage.leave_trace(trace)
+            finished.leave_trace(self.storage, trace)
         except (BeadlineError, OSError) as error:
             _LOG.warning("the job has finished, but can't leave a note of that: %s", error)
 

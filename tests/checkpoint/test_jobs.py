@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from beadline.checkpoint.finished import job_begins, leave_trace
 from beadline.checkpoint.jobs import Job, choose, refuse_finished
 from beadline.checkpoint.lease import Lease
 from beadline.checkpoint.lookup import Listed
@@ -179,7 +180,7 @@ def test_a_trace_counts_more_than_checkpoints_that_nobody_could_remove(storage: 
     """The driver died after it had finished, while it cleaned up."""
     lease = Lease.acquire(storage.job_folder("a"))
     storage.write(make_snapshot(1, storage.prepare("a"), "a", program=ORDERS), lease)
-    storage.leave_trace(trace("a"))
+    leave_trace(storage, trace("a"))
     (found,) = storage.jobs()
     assert found.has_finished
 
@@ -189,17 +190,26 @@ def test_traces_do_not_pile_up(storage: FileSystemCheckpointStorage) -> None:
         for each in traces:
             Path(storage.prepare(each.job_id))
             (Path(storage.job_folder(each.job_id)) / "shared").rmdir()
-            storage.leave_trace(each)
+            leave_trace(storage, each)
 
     leave(trace("a"), trace("b"))
     assert os.listdir(storage.directory) == ["b"], "both are runs of one program"
     other = replace(ORDERS, script="/jobs/other.py", graph="other")
     leave(trace("c", other), trace("mine", chosen_id=True))
     assert sorted(os.listdir(storage.directory)) == ["c", "mine"]
-    storage.drop_traces("new", "orders", ORDERS)
+    job_begins(storage, "new", "orders", ORDERS)
     assert sorted(os.listdir(storage.directory)) == ["c", "mine"], "a job whose id was chosen is another one"
-    storage.drop_traces("new", "orders", other)
+    job_begins(storage, "new", "orders", other)
     assert os.listdir(storage.directory) == ["mine"]
+
+
+def test_a_note_goes_with_all_that_is_left(storage: FileSystemCheckpointStorage) -> None:
+    """Without the note the checkpoints of a job that died while it cleaned up would be ones to go on from."""
+    lease = Lease.acquire(storage.job_folder("a"))
+    storage.write(make_snapshot(1, storage.prepare("a", 1), "a", program=ORDERS), lease)
+    write_trace(storage.job_folder("a"), trace("a"))
+    job_begins(storage, "new", "orders", ORDERS)
+    assert os.listdir(storage.directory) == []
 
 
 def test_where_another_job_may_come_no_epoch_is_taken_twice(storage: FileSystemCheckpointStorage) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.lease import Lease
+from beadline.checkpoint.lease import Fenced, Lease
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import SnapshotError
 from beadline.errors import JobFinishedError
@@ -85,8 +85,11 @@ def test_a_killed_job_goes_on_whoever_else_runs(tmp_path: Path) -> None:
 def test_a_job_whose_driver_is_alive_is_not_taken_from_it(tmp_path: Path) -> None:
     driver, pointer = running(tmp_path)
     text = refused(tmp_path, "latest", r"which still runs: \S+@\S+ \(process \d+\) since 20")
-    assert f"name the checkpoint with -s {pointer}" in text
+    folder = str(Path(pointer).parent)
+    assert f"take the job from it by naming the folder: -s {folder}" in text
     assert find(tmp_path, pointer).own, "whoever names it means it"
+    found = find(tmp_path, folder)
+    assert (found.pointer, found.own) == (pointer, True)
     driver.lease.check()
     driver.die()
     assert find(tmp_path, "latest").pointer == pointer
@@ -116,6 +119,21 @@ def test_who_comes_first_while_spark_starts(tmp_path: Path) -> None:
     first.lease.check()
 
 
+def test_a_folder_stands_for_the_newest_checkpoint_in_it(tmp_path: Path) -> None:
+    driver, pointer = running(tmp_path, job_id="orders")
+    folder = str(Path(pointer).parent)
+    found = find(tmp_path, f"{folder}/")
+    driver.step()
+    driver.checkpoint()
+    assert not os.path.exists(pointer), "the driver is alive and removes what it does not need"
+    made = Home(settings(tmp_path, folder), "job", None, OTHER, found)
+    assert made.pointer == f"{folder}/chk-2"
+    with pytest.raises(Fenced):
+        driver.lease.check()
+    refused(tmp_path, folder, r"is a directory and not a checkpoint .* Did you mean .*/chk-2\?", job_id="another")
+    refused(tmp_path, str(tmp_path / "checkpoints"), "is a directory and not a checkpoint or savepoint")
+
+
 # -- a job that has finished
 
 
@@ -126,6 +144,8 @@ def test_a_job_that_has_finished_leaves_a_note_and_nothing_else(tmp_path: Path) 
     with pytest.raises(JobFinishedError, match=rf"job 'job' \({driver.home.job_id}\) finished at 1970-01-01 00:00:05"):
         find(tmp_path, "latest")
     assert all_files(tmp_path) == before
+    with pytest.raises(JobFinishedError):
+        find(tmp_path, str(tmp_path / "checkpoints" / driver.home.job_id))
     refused(tmp_path, "latest", "found no checkpoint of this program", program=OTHER)
 
 
@@ -203,6 +223,16 @@ def test_a_job_with_an_id_runs_again_when_it_has_finished(tmp_path: Path) -> Non
     assert driver.lease.epoch == 2
     assert not (folder / "ended").exists()
     assert find(tmp_path, "latest", job_id="orders").pointer == pointer
+
+
+def test_what_a_job_left_that_died_while_it_cleaned_up_is_not_the_next_ones(tmp_path: Path) -> None:
+    driver, _ = running(tmp_path, job_id="orders")
+    driver.home.note_finish(5000)
+    driver.die()
+    with pytest.raises(JobFinishedError):
+        find(tmp_path, "latest", job_id="orders")
+    Driver(tmp_path, job_id="orders").die()  # it is killed before its first checkpoint
+    refused(tmp_path, "latest", "found no checkpoint of job 'orders'", job_id="orders")
 
 
 def test_a_job_gets_an_id_when_it_goes_on_from_a_checkpoint(tmp_path: Path) -> None:

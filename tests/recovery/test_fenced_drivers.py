@@ -49,8 +49,8 @@ def test_a_driver_that_is_asked_to_end_and_drivers_that_lose_their_job(tmp_path:
     assert paused.end() == 1, paused
     assert_fenced(paused, 2, 3)
 
-    # Nothing at all: it runs on, when another takes its job.
-    last = start(0.0, resume=newest_path(tmp_path))
+    # Nothing at all: it runs on, when another takes its job by naming the folder.
+    last = start(0.0, resume=str(Path(newest_path(tmp_path)).parent))
     assert lively.end() == 1, lively
     assert_fenced(lively, 3, 4)
 
