@@ -15,6 +15,7 @@
     ├── InputError                what a source was to read is gone, has changed, or can't be decoded
     ├── StorageError              a local database of state found no room on its disk
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
+    ├── JobFinishedError          the job to be resumed has finished: there is nothing left to do
     └── StepError                 a step can't be sealed and is run again
         ├── ChannelError          chunks missing, doubled, out of order, or a digest that disagrees
         └── VersionError          a state version is not the one that its handle names
@@ -102,6 +103,10 @@ class JobExecutionError(BeadlineError):
         self.full_traceback = full_traceback
         self.culprit = culprit
         self.lasting = lasting
+
+
+class JobFinishedError(BeadlineError):
+    """The job that was to be resumed has finished: there is nothing to go on from, and nothing left to do."""
 
 
 class StepError(BeadlineError):

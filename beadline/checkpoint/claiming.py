@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from beadline.checkpoint import metadata
-from beadline.checkpoint.lease import holder_of
+from beadline.checkpoint.holder import holder_of
 from beadline.checkpoint.lookup import folder_of, list_job
 from beadline.checkpoint.removal import is_state_file
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind

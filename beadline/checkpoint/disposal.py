@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from beadline.checkpoint import metadata
-from beadline.checkpoint.lease import holder_of
+from beadline.checkpoint.holder import holder_of
 from beadline.checkpoint.lookup import CHECKPOINT, folder_of, list_job, read_snapshot
 from beadline.checkpoint.removal import is_state_file, remove_claimed, remove_known
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
@@ -62,7 +62,7 @@ def _dispose_checkpoint(folder: str, snapshot: Snapshot) -> Disposed:
     if holder is not None:
         raise SnapshotError(
             f"{folder} belongs to a job that still runs (its driver: {holder}), which removes its checkpoints itself. "
-            "Cancel the job first; if its driver is dead, resume it or remove its folder by hand"
+            "Cancel the job first"
         )
     others = [entry for entry in list_job(job) if entry.pointer != folder]
     damaged = next((entry.problem for entry in others if entry.snapshot is None), None)

@@ -38,11 +38,16 @@ What remains: (1) someone resumes from a *subsumed* checkpoint by its path while
 it. Then files are missing, which is found before anything starts. (2) A worker of a fenced driver may still write runs;
 they go to a folder of their epoch, ``shared/<epoch>``, where the new owner writes nothing. (3) The file system must
 show a created name to the next one who lists: local disks, HDFS and S3 do; NFS clients may cache listings for seconds.
-(4) ``pyarrow.fs`` has no exclusive create for other than local disks. There a claim is a file of its own,
+(4) An epoch must never come twice in a folder, also after a job has ended: where another job can come to the same
+folder, because the user has chosen its name, the last lease and its fence stay. (5) ``pyarrow.fs`` has no exclusive
+create for other than local disks. There a claim is a file of its own,
 ``lease-e-<random>``, and who sees another claim of the same or a higher epoch after its own put takes a higher one: of
 two equal claims the later one always sees the earlier, so no epoch is held twice. But a put of ``_metadata`` can
 replace one of the same number; a driver that was paused in the middle of that put, and wakes after the new owner
 published the same number, hides that checkpoint, and the next resume uses the one before.
+
+Fencing needs no clock and nobody's word. Whether a holder is *alive* is another question, for those who would rather
+not take a job from it: see :mod:`beadline.checkpoint.holder`.
 """
 
 from __future__ import annotations
@@ -58,19 +63,25 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from beadline.checkpoint import metadata
+from beadline.checkpoint.beat import Beat
+from beadline.checkpoint.process import this_process
 from beadline.checkpoint.snapshot import SnapshotError
 from beadline.errors import BeadlineError
 from beadline.state.files import entries_of, is_folder, join, local_path, make_folder, read_file, sync, write_file
 
 _LEASE = re.compile(r"lease-(\d{1,9})(-[0-9a-f]{8})?")
 _FENCE = re.compile(r"fence-(\d{1,9})")
+_BEAT = re.compile(r"beat-(\d{1,9})")
 _CHECKPOINT = re.compile(r"chk-(\d{1,18})")
 _TRIES = 100
+
+# The leases that this process holds, by their tokens: a driver may end while its process goes on.
+_held: set[str] = set()
 
 
 class Fenced(BeadlineError):
@@ -91,7 +102,9 @@ class Fenced(BeadlineError):
 
 
 @dataclass(frozen=True)
-class _Claim:
+class Claim:
+    """A lease that somebody has taken."""
+
     epoch: int
     name: str
 
@@ -102,11 +115,14 @@ class Lease:
     :ivar epoch: from 1 up; use it in names that a fenced driver must not collide with
     """
 
-    def __init__(self, folder: str, epoch: int, name: str, owner: str) -> None:
+    def __init__(self, folder: str, epoch: int, name: str, owner: str, token: str) -> None:
         self.folder = folder
         self.epoch = epoch
         self.owner = owner
         self._name = name
+        self._token = token
+        self._beat: Beat | None = None
+        _held.add(token)
 
     def __repr__(self) -> str:
         return f"<Lease epoch {self.epoch} of {self.folder}, held by {self.owner}>"
@@ -124,7 +140,8 @@ class Lease:
         """
         owner = owner or f"{_user()}@{socket.gethostname()} (process {os.getpid()})"
         since = datetime.fromtimestamp(clock(), timezone.utc).isoformat(timespec="milliseconds")
-        note = {"owner": owner, "since": since, "host": socket.gethostname(), "process": os.getpid()}
+        token = uuid.uuid4().hex
+        note = {"owner": owner, "since": since, "process": asdict(this_process()), "token": token}
         try:
             make_folder(folder)
             claim = _create(folder, note)
@@ -136,7 +153,7 @@ class Lease:
             raise SnapshotError(
                 f"can't acquire the lease of the job in {folder}: {error}. The folder must be writable."
             ) from error
-        lease = cls(folder, claim.epoch, claim.name, owner)
+        lease = cls(folder, claim.epoch, claim.name, owner, token)
         lease.check()
         return lease
 
@@ -146,7 +163,7 @@ class Lease:
         :raises Fenced: if not
         :raises OSError: if nobody can tell now, because the whole folder is away
         """
-        claims = _claims(self.folder)
+        claims = claims_in(self.folder)
         if not claims and not is_folder(self.folder):
             raise FileNotFoundError(errno.ENOENT, "The folder of the job is away", self.folder)
         self._look(claims)
@@ -155,48 +172,38 @@ class Lease:
         """The last look of a publisher. If nobody can tell, the answer is no: the job stops, and whoever resumes it
         decides."""
         try:
-            claims = _claims(self.folder)
+            claims = claims_in(self.folder)
         except OSError as error:
             raise Fenced(self.folder, self.epoch, None, f"nobody knows whom ({error})", "an unknown time") from error
         self._look(claims)
 
+    def hold(self) -> None:
+        """From now on show others that the driver is alive, until :meth:`let_go` or :meth:`release`."""
+        if self._beat is None:
+            self._beat = Beat(beat_path(self.folder, self.epoch))
+
+    def let_go(self) -> None:
+        """The driver has ended, and nothing is said about how: as if its process had died."""
+        _held.discard(self._token)
+        if self._beat is not None:
+            self._beat.stop()
+
     def release(self) -> None:
         """The driver has ended in good order. It only says so: the epoch stays taken, and whoever resumes takes the
         next one."""
+        self.let_go()
         path = join(self.folder, self._name)
         with contextlib.suppress(OSError, ValueError):
             note = json.loads(read_file(path))
             write_file(path, _as_json({**note, "ended": True}))
 
-    def _look(self, claims: list[_Claim]) -> None:
+    def _look(self, claims: list[Claim]) -> None:
         highest = max(claims, key=lambda claim: claim.epoch, default=None)
         if highest is not None and highest.epoch > self.epoch:
-            by = _note(self.folder, highest.name)
+            by = note_of(self.folder, highest.name)
             raise Fenced(self.folder, self.epoch, highest.epoch, by["owner"], by["since"])
         if not any(claim.name == self._name for claim in claims):
             raise Fenced(self.folder, self.epoch, None, "nobody", "an unknown time")
-
-
-def holder_of(folder: str) -> str | None:
-    """The driver that runs the job in a folder, as far as anybody can tell: the last one that took its lease, unless
-    it said that it has ended, or its process was on this machine and is gone."""
-    highest = max(_claims(folder), key=lambda claim: claim.epoch, default=None)
-    if highest is None:
-        return None
-    note: dict[str, Any] = dict(_note(folder, highest.name))
-    if note.get("ended") or (note.get("host") == socket.gethostname() and not _is_alive(note.get("process"))):
-        return None
-    return f"{note['owner']} since {note['since']}"
-
-
-def _is_alive(process: Any) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, TypeError, ValueError):
-        pass
-    return True
 
 
 def counts(folder: str, checkpoint_id: int, epoch: int) -> bool:
@@ -227,24 +234,49 @@ def published(folder: str) -> list[tuple[int, int]]:
 
 
 def is_lease_file(name: str) -> bool:
-    return bool(_LEASE.fullmatch(name) or _FENCE.fullmatch(name))
+    return bool(_LEASE.fullmatch(name) or _FENCE.fullmatch(name) or _BEAT.fullmatch(name))
 
 
-def _claims(folder: str) -> list[_Claim]:
+def files_of(epoch: int) -> re.Pattern[str]:
+    """The names of the lease and the fence of an epoch: what keeps it from being taken again."""
+    return re.compile(rf"lease-{epoch}(-[0-9a-f]{{8}})?|fence-{epoch}")
+
+
+def is_old_beat(name: str, epoch: int) -> bool:
+    """Whether a file is the sign of life of a driver that was fenced by the one with this epoch."""
+    beat = _BEAT.fullmatch(name)
+    return beat is not None and int(beat[1]) < epoch
+
+
+def beat_path(folder: str, epoch: int) -> str:
+    return join(folder, f"beat-{epoch}")
+
+
+def is_held_here(token: object) -> bool:
+    """Whether this process holds a lease."""
+    return token in _held
+
+
+def newest_claim(folder: str) -> Claim | None:
+    """The lease that counts in a folder."""
+    return max(claims_in(folder), key=lambda claim: claim.epoch, default=None)
+
+
+def claims_in(folder: str) -> list[Claim]:
     matches = (_LEASE.fullmatch(entry.name) for entry in entries_of(folder))
-    return [_Claim(int(match[1]), match[0]) for match in matches if match]
+    return [Claim(int(match[1]), match[0]) for match in matches if match]
 
 
-def _create(folder: str, note: dict[str, Any]) -> _Claim:
+def _create(folder: str, note: dict[str, Any]) -> Claim:
     for _ in range(_TRIES):
-        epoch = max((claim.epoch for claim in _claims(folder)), default=0) + 1
+        epoch = max((claim.epoch for claim in claims_in(folder)), default=0) + 1
         claim = _create_local(folder, epoch, note) if local_path(folder) else _create_remote(folder, epoch, note)
         if claim is not None:
             return claim
     raise SnapshotError(f"can't acquire the lease of the job in {folder}: {_TRIES} times another driver was faster")
 
 
-def _create_local(folder: str, epoch: int, note: dict[str, Any]) -> _Claim | None:
+def _create_local(folder: str, epoch: int, note: dict[str, Any]) -> Claim | None:
     name = f"lease-{epoch}"
     path = local_path(join(folder, name))
     assert path is not None
@@ -258,21 +290,21 @@ def _create_local(folder: str, epoch: int, note: dict[str, Any]) -> _Claim | Non
     finally:
         os.close(descriptor)
     sync(folder)
-    return _Claim(epoch, name)
+    return Claim(epoch, name)
 
 
-def _create_remote(folder: str, epoch: int, note: dict[str, Any]) -> _Claim | None:
-    mine = _Claim(epoch, f"lease-{epoch}-{uuid.uuid4().hex[:8]}")
+def _create_remote(folder: str, epoch: int, note: dict[str, Any]) -> Claim | None:
+    mine = Claim(epoch, f"lease-{epoch}-{uuid.uuid4().hex[:8]}")
     write_file(join(folder, mine.name), _as_json(note))
-    if any(claim.epoch >= epoch and claim.name != mine.name for claim in _claims(folder)):
+    if any(claim.epoch >= epoch and claim.name != mine.name for claim in claims_in(folder)):
         time.sleep(random.uniform(0.0, 0.2))
         return None
     return mine
 
 
-def _note(folder: str, name: str) -> dict[str, str]:
+def note_of(folder: str, name: str) -> dict[str, Any]:
     """Who made a claim; its name counts, even if its content is not there yet."""
-    note = {"owner": "an unknown driver", "since": "an unknown time"}
+    note: dict[str, Any] = {"owner": "an unknown driver", "since": "an unknown time"}
     with contextlib.suppress(OSError, ValueError, TypeError):
         note.update(json.loads(read_file(join(folder, name))))
     return note

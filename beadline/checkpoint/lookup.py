@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from beadline.checkpoint import metadata
@@ -56,20 +57,23 @@ def _hint(folder: str) -> str:
 
 def list_job(job: str) -> list[Listed]:
     """The checkpoints in a job's folder that count, newest first."""
-    found = []
-    for entry in entries_of(job):
-        number = CHECKPOINT.fullmatch(entry.name)
-        folder = join(job, entry.name)
-        if number is None or not entry.folder or size_of(join(folder, metadata.METADATA)) is None:
+    return list(from_newest(job))
+
+
+def from_newest(job: str) -> Iterator[Listed]:
+    """The same, each read when it is asked for."""
+    matches = (CHECKPOINT.fullmatch(entry.name) for entry in entries_of(job) if entry.folder)
+    for number, name in sorted(((int(match[1]), match[0]) for match in matches if match), reverse=True):
+        folder = join(job, name)
+        if size_of(join(folder, metadata.METADATA)) is None:
             continue
         try:
             snapshot = read_snapshot(folder)
         except SnapshotError as error:
-            found.append(Listed(folder, int(number[1]), None, str(error)))
+            yield Listed(folder, number, None, str(error))
             continue
-        if counts(job, int(number[1]), snapshot.epoch):
-            found.append(Listed(folder, int(number[1]), snapshot))
-    return sorted(found, key=lambda listed: listed.checkpoint_id, reverse=True)
+        if counts(job, number, snapshot.epoch):
+            yield Listed(folder, number, snapshot)
 
 
 def folder_of(pointer: str) -> str:

@@ -38,6 +38,7 @@ from beadline.checkpoint.snapshot import (
     SnapshotError,
     SnapshotKind,
 )
+from beadline.graph.program import Program
 from beadline.state.description import StateDescription
 from beadline.state.files import join, local_path, parent
 from beadline.state.operator_handles import OperatorStateHandle, StateRef
@@ -186,6 +187,7 @@ def _snapshot_to_json(snapshot: Snapshot, folder: str) -> dict[str, Any]:
         "job_name": snapshot.job_name,
         "epoch": snapshot.epoch,
         "topology": snapshot.topology,
+        "program": program_to_json(snapshot.program),
         "step": snapshot.step,
         "timestamp": snapshot.timestamp,
         "unaligned": snapshot.unaligned,
@@ -212,7 +214,18 @@ def _snapshot_from_json(read: dict[str, Any], folder: str) -> Snapshot:
         counters={name: _int(count) for name, count in read["counters"].items()},
         epoch=_int(read["epoch"]),
         topology=_str(read.get("topology", "")),
+        program=program_from_json(read.get("program", {})),
     )
+
+
+def program_to_json(program: Program) -> dict[str, Any]:
+    return {"script": program.script, "arguments": list(program.arguments), "graph": program.graph}
+
+
+def program_from_json(read: dict[str, Any]) -> Program:
+    """The program that was noted; older snapshots have none."""
+    arguments = tuple(_str(argument) for argument in read.get("arguments", ()))
+    return Program(_str(read.get("script", "")), arguments, _str(read.get("graph", "")))
 
 
 def _operator_to_json(operator: OperatorSnapshot, folder: str) -> dict[str, Any]:

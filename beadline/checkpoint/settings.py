@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeVar
 
 from beadline.common.configuration import Configuration
+from beadline.common.job_id import JobID
 from beadline.common.job_status import JobStatus
 from beadline.errors import ConfigurationError
 
@@ -39,6 +40,8 @@ LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
 LOCAL_BACKUP_DIRECTORIES = "execution.checkpointing.local-backup.dirs"
 # Flink has no key for the state limit of its job manager storage, because it can be set in code only.
 MAX_STATE_SIZE = "beadline.checkpointing.jobmanager.max-state-size"
+JOB_ID = "beadline.job-id"
+FIXED_JOB_ID = "$internal.pipeline.job-id"  # Flink's word for it
 RESTORE_PATH = "execution.state-recovery.path"
 CLAIM_MODE = "execution.state-recovery.claim-mode"
 IGNORE_UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
@@ -70,6 +73,8 @@ KEYS = frozenset(
         LOCAL_BACKUP,
         LOCAL_BACKUP_DIRECTORIES,
         MAX_STATE_SIZE,
+        JOB_ID,
+        FIXED_JOB_ID,
         RESTORE_PATH,
         CLAIM_MODE,
         IGNORE_UNCLAIMED,
@@ -120,6 +125,7 @@ class CheckpointSettings:
     :ivar aligned_timeout_ms: when unaligned, how long to wait for the running step before it is overtaken
     :ivar ignored_in_flight: the checkpoint whose in-flight step is left out when it is restored
     :ivar local_backup_directories: where local copies go; empty for Spark's local directories
+    :ivar job_id: what the user calls the job; its folder has that name. ``None`` for a random one
     :ivar warnings: sentences for the user on options that can't have the effect they ask for
     """
 
@@ -147,6 +153,7 @@ class CheckpointSettings:
     incremental: bool = False
     local_backup: bool = False
     local_backup_directories: tuple[str, ...] = ()
+    job_id: str | None = None
     restore_path: str | None = None
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
     ignore_unclaimed_state: bool = False
@@ -223,6 +230,7 @@ class CheckpointSettings:
             incremental=configuration.get_boolean(INCREMENTAL, cls.incremental),
             local_backup=configuration.get_boolean(LOCAL_BACKUP, cls.local_backup),
             local_backup_directories=_paths(configuration.get_string(LOCAL_BACKUP_DIRECTORIES, "")),
+            job_id=_job_id(configuration),
             restore_path=configuration.get_string(RESTORE_PATH, None),
             claim_mode=_claim_mode(configuration, cls.claim_mode),
             ignore_unclaimed_state=configuration.get_boolean(IGNORE_UNCLAIMED, cls.ignore_unclaimed_state),
@@ -252,6 +260,19 @@ class CheckpointSettings:
 class _Mode(Enum):
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
+
+
+def _job_id(configuration: Configuration) -> str | None:
+    given = {key: text for key in (JOB_ID, FIXED_JOB_ID) if (text := configuration.get_string(key, None))}
+    ids = set()
+    for key, text in given.items():
+        try:
+            ids.add(str(JobID(text)))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{key}: {error}") from None
+    if len(ids) > 1:
+        raise ConfigurationError(f"{JOB_ID} is {given[JOB_ID]!r} and {FIXED_JOB_ID} {given[FIXED_JOB_ID]!r}: set one.")
+    return next(iter(ids), None)
 
 
 def _claim_mode(configuration: Configuration, default: ClaimMode) -> ClaimMode:

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from beadline.errors import BeadlineError
+from beadline.graph.program import Program
 from beadline.state.description import StateDescription
 from beadline.state.operator_handles import OperatorStateHandle
 from beadline.state.version import Handle, RunRef
@@ -96,6 +97,7 @@ class Snapshot:
     :ivar counters: totals that go on counting after a restore
     :ivar epoch: the lease of the driver that wrote it
     :ivar topology: equal for programs whose operators and channels are the same
+    :ivar program: whose job it is; without anything in it if nobody noted that
     """
 
     checkpoint_id: int
@@ -110,6 +112,7 @@ class Snapshot:
     counters: Mapping[str, int] = field(default_factory=dict)
     epoch: int = 0
     topology: str = ""
+    program: Program = field(default_factory=Program)
     format_version: int = FORMAT_VERSION
 
     def __repr__(self) -> str:

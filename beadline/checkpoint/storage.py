@@ -6,6 +6,8 @@ On a file system a job's folder looks as in Flink::
         shared/<epoch>/…     runs of state, named by content; checkpoints share them
         chk-17/_metadata     a completed checkpoint: what it holds and which runs it needs
         lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.lease
+        beat-…               whether that driver is alive, see beadline.checkpoint.holder
+        ended                the job has finished, see beadline.checkpoint.trace: nothing else is left then
 
 A checkpoint completes in this order: everything it needs is durable; then its folder, made under another name, appears
 as ``chk-N`` in one rename. A crash at any moment leaves the old checkpoints and at most files that look unfinished.
@@ -27,7 +29,8 @@ from dataclasses import dataclass, replace
 
 from beadline.checkpoint import metadata
 from beadline.checkpoint.durable import Bundle, DurableFiles
-from beadline.checkpoint.lease import Fenced, Lease, counts, is_lease_file
+from beadline.checkpoint.jobs import Job, job_in
+from beadline.checkpoint.lease import Fenced, Lease, counts, files_of, is_lease_file, is_old_beat, newest_claim
 from beadline.checkpoint.lookup import CHECKPOINT, Listed, canonical, folder_of, list_job, read_snapshot
 from beadline.checkpoint.removal import (
     EPOCH,
@@ -300,30 +303,18 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         ]
         return max(numbers, default=0)
 
-    def find(self, job_name: str) -> list[Listed]:
-        """The completed checkpoints of all jobs of that name in the directory, newest first.
+    def jobs(self) -> list[Job]:
+        """The jobs in the directory that have a checkpoint or have finished."""
+        with _explained(f"can't look for jobs in {self.directory}"):
+            found = [job_in(folder, job_id) for folder, job_id in self.job_folders()]
+        return [job for job in found if job is not None]
 
-        Damaged ones are listed where others of the same folder tell whose they are.
-        """
-        folders = [self.directory]
-        if self._create_subdir:
-            folders = [join(self.directory, entry.name) for entry in entries_of(self.directory) if entry.folder]
-        jobs = []
-        for folder in folders:
-            listed = list_job(folder)
-            own = [entry for entry in listed if entry.snapshot is None or entry.snapshot.job_name == job_name]
-            times = [entry.snapshot.timestamp for entry in own if entry.snapshot is not None]
-            if times:
-                jobs.append((max(times), own))
-        jobs.sort(key=lambda job: job[0], reverse=True)
-        return [entry for _, listed in jobs for entry in listed]
-
-    def latest(self, job_name: str) -> str:
-        """Where the newest completed checkpoint of a job is that can be read, whichever run of the job wrote it."""
-        for listed in self.find(job_name):
-            if listed.snapshot is not None:
-                return listed.pointer
-        raise SnapshotError(f"there is no completed checkpoint of a job named '{job_name}' in {self.directory}")
+    def job_folders(self) -> list[tuple[str, str | None]]:
+        """Where jobs may be, with their ids where the folder tells."""
+        if not self._create_subdir:
+            return [(self.directory, None)]
+        entries = (entry for entry in entries_of(self.directory) if entry.folder)
+        return [(join(self.directory, entry.name), entry.name) for entry in entries]
 
     # -- removing
 
@@ -381,7 +372,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             path = join(job, entry.name)
             number = CHECKPOINT.fullmatch(entry.name)
             if number is None:
-                if STAGED.fullmatch(entry.name) if entry.folder else TEMPORARY.fullmatch(entry.name):
+                if STAGED.fullmatch(entry.name) if entry.folder else self._is_outdated(entry.name):
                     found.append(path)
                 continue
             if size_of(join(path, metadata.METADATA)) is None:
@@ -400,6 +391,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             found += [path for path in self._runs_in(join(job, metadata.SHARED)) if path not in needed]
         return found
 
+    def _is_outdated(self, name: str) -> bool:
+        if self._lease is not None and is_old_beat(name, self._lease.epoch):
+            return True
+        return TEMPORARY.fullmatch(name) is not None
+
     def _runs_in(self, shared: str) -> Iterator[str]:
         for entry in entries_of(shared):
             path = join(shared, entry.name)
@@ -408,9 +404,13 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             elif not entry.folder and RUN_FILE.fullmatch(entry.name):
                 yield path
 
-    def remove_job(self, job_id: str) -> bool:
+    def remove_job(self, job_id: str, comes_again: bool = False) -> bool:
         """Remove the folder of a job that has ended and kept no checkpoint; False if there is something left in it, or
-        another driver has it."""
+        another driver has it.
+
+        :param comes_again: another job may use the folder: the last lease and its fence stay, so that no epoch is taken
+            twice, and a driver of this job that wakes up late finds itself fenced
+        """
         job = self.job_folder(job_id)
         if self._is_fenced() or any(CHECKPOINT.fullmatch(entry.name) for entry in entries_of(job)):
             return False
@@ -422,7 +422,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             for entry in entries_of(shared):
                 remove_if_empty(join(shared, entry.name))
             remove_if_empty(shared)
+            last = newest_claim(job) if comes_again else None
+            kept = files_of(last.epoch) if last is not None else None
             for entry in entries_of(job):
+                if kept is not None and kept.fullmatch(entry.name):
+                    continue
                 if is_lease_file(entry.name) or TEMPORARY.fullmatch(entry.name):
                     delete_file(join(job, entry.name))
                 elif STAGED.fullmatch(entry.name):

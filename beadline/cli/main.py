@@ -62,7 +62,8 @@ def run(
             "-s",
             "--from-savepoint",
             metavar="PATH",
-            help="Go on from this checkpoint or savepoint; 'latest' for the newest checkpoint of the job.",
+            help="Go on from this checkpoint or savepoint; 'latest' for the newest checkpoint of this program's job, "
+            "or of the one that -D beadline.job-id=ID names.",
         ),
     ] = None,
     allow_non_restored: AllowNonRestored = False,

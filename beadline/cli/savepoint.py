@@ -142,6 +142,8 @@ def _problems_told() -> Iterator[None]:
 
 def _head(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     yield "job", f"{snapshot.job_name} ({snapshot.job_id})"
+    if snapshot.program.script:
+        yield "program", str(snapshot.program)
     how = ", unaligned" if snapshot.unaligned else ""
     yield "kind", f"{snapshot.kind.value} {snapshot.checkpoint_id}{how}, {_layout(snapshot)}"
     yield "format", str(snapshot.format_version)

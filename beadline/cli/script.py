@@ -15,6 +15,7 @@ import typer
 from beadline import pyflink_alias
 from beadline.cli.failure import report_failure
 from beadline.common.cli_defaults import PARALLELISM_KEY, set_overrides
+from beadline.errors import JobFinishedError
 
 # What every command that runs a program takes.
 Arguments: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on to the program.")]
@@ -71,6 +72,10 @@ def run_program(script: Path, args: Sequence[str], options: dict[str, str], pyfl
         run_script(script, args)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    except JobFinishedError as finished:
+        # Whoever starts it again as long as it fails has nothing left to do.
+        typer.echo(str(finished), err=True)
+        raise typer.Exit(0) from None
     except Exception as error:
         report_failure(error, script)
         raise typer.Exit(1) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from beadline.common import Configuration, ExecutionConfig, JobClient, JobExecutionResult, WatermarkStrategy
@@ -29,8 +30,10 @@ from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFe
 from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, flow_order, make_plan
+from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Forward, SourceSpec, Spec
 from beadline.master import dry_run, telling
+from beadline.master.beginning import find_beginning
 from beadline.master.control import MasterControl
 from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
@@ -298,7 +301,7 @@ class StreamExecutionEnvironment:
         except Exception as error:
             raise telling.bare(error)  # noqa: B904 (it is the same error)
 
-    def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
+    def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
         """Start the program and go on."""
         return JobClient(self._start(job_name))
 
@@ -333,14 +336,16 @@ class StreamExecutionEnvironment:
         files = [*self._python_files, *options.python_files(self._configuration)]
         settings = options.job_settings(self._configuration, self._is_batch(), files)
         dry_run.reached(plan, settings)
-        master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners))
+        # Before Spark is started: what is refused is refused at once.
+        beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
+        master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners), beginning)
         master.start()
         return MasterControl(master)
 
     def _plan(self, job_name: str | None) -> Plan:
-        name = job_name or self._configuration.get_string(options.JOB_NAME, None) or "Flink Streaming Job"
+        name = job_name or self._configuration.get_string(options.JOB_NAME, None) or DEFAULT_JOB_NAME
         max_parallelism = self._configuration.get_integer(options.MAX_PARALLELISM, -1)
-        return make_plan(
+        plan = make_plan(
             name,
             resolve_caches(self._pending, self._next_number, self._is_batch()),
             self.get_parallelism(),
@@ -349,6 +354,7 @@ class StreamExecutionEnvironment:
             options.job_parameters(self._configuration, self._config),
             not self._configuration.get_boolean(options.AUTO_UIDS, True),
         )
+        return replace(plan, program=this_program(plan))
 
     def _add_node(
         self, name: str, spec: Spec, output_type: TypeInformation, edges: list[Edge], parallelism: int | None = None

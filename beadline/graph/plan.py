@@ -15,6 +15,7 @@ import xxhash
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
+from beadline.graph.program import Program
 from beadline.graph.specs import (
     Forward,
     Hash,
@@ -84,13 +85,17 @@ class PlanNode:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the job master submits and workers build operators from."""
+    """What the job master submits and workers build operators from.
+
+    :ivar program: where it comes from, for those who look for an earlier run of it
+    """
 
     job_name: str
     nodes: dict[int, PlanNode]
     edges: dict[int, PlanEdge]
     levels: tuple[tuple[int, ...], ...]
     job_parameters: dict[str, str] = field(default_factory=dict)
+    program: Program = field(default_factory=Program)
 
     def width(self, level: int) -> int:
         """How many tasks a level has: the highest parallelism of its nodes."""

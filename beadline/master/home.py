@@ -5,30 +5,24 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Iterable, Set
 from pathlib import Path
 
+from beadline.checkpoint import finished
 from beadline.checkpoint.claiming import check_claimable, claimable
 from beadline.checkpoint.lease import Lease
 from beadline.checkpoint.lookup import folder_of
-from beadline.checkpoint.memory import MemoryCheckpointStorage
 from beadline.checkpoint.retained import CompletedCheckpoint
-from beadline.checkpoint.settings import CheckpointSettings, ClaimMode, Storage
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.storage import (
-    CheckpointStorage,
-    FileSystemCheckpointStorage,
-    Listed,
-    Stored,
-    read_snapshot,
-)
-from beadline.errors import ConfigurationError
+from beadline.checkpoint.settings import CheckpointSettings, ClaimMode
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.storage import FileSystemCheckpointStorage, Listed, Stored, read_snapshot
+from beadline.checkpoint.trace import Trace
+from beadline.errors import BeadlineError, ConfigurationError
+from beadline.graph.program import Program
+from beadline.master.beginning import Beginning, find_beginning, storage_of
 from beadline.state.files import join
 
 _LOG = logging.getLogger("beadline")
-
-LATEST = "latest"
 
 Accept = Callable[[str, Snapshot], None]
 
@@ -41,44 +35,60 @@ class Home:
     it was told to claim it: then that is its first checkpoint.
 
     :param accept: looks at what the job would start from, and raises if it can't
+    :param program: whose job it is
+    :param beginning: what :func:`~beadline.master.beginning.find_beginning` has found, if it was asked already
     :ivar start: what the job starts from; None for the beginning
     :ivar completed: checkpoints of its own that are already there, oldest first
     :ivar claimed: where the snapshot is that the job has claimed
     :ivar claimed_files: files elsewhere that are the job's own by that
     """
 
-    def __init__(self, settings: CheckpointSettings, job_name: str, accept: Accept | None = None) -> None:
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        job_name: str,
+        accept: Accept | None = None,
+        program: Program | None = None,
+        beginning: Beginning | None = None,
+    ) -> None:
         self._settings = settings
-        self.storage = _storage(settings)
+        self._job_name = job_name
+        self._program = program or Program()
         self.lease: Lease | None = None
-        self.start: Snapshot | None = None
-        self.pointer: str | None = None
         self.completed: list[Stored] = []
         self.claimed: str | None = None
         self.claimed_files: frozenset[str] = frozenset()
         self._temporary: str | None = None
-        found = self._find(job_name)
-        if found is not None:
-            self.pointer, self.start = found
-        if found is not None and accept is not None:
-            accept(*found)  # before anything is made, and before another driver is fenced
-        own = self.start is not None and (settings.restore_path == LATEST or self._is_own(self.start))
-        self.job_id = self.start.job_id if own and self.start is not None else uuid.uuid4().hex
-        if not own:
+        if beginning is None or not beginning.holds:
+            beginning = find_beginning(settings, job_name, self._program)
+        self.storage = storage_of(settings)
+        self._newest = beginning.newest
+        self.job_id, self.pointer, self.start = beginning.job_id, beginning.pointer, beginning.snapshot
+        if self.start is not None and self.pointer is not None and accept is not None:
+            accept(self.pointer, self.start)  # before anything is made, and before another driver is fenced
+        if not beginning.own:
             self._begin_elsewhere()
         if isinstance(self.storage, FileSystemCheckpointStorage):
+            if not beginning.own:
+                finished.make_room(self.storage, self.job_id)
             self.lease = Lease.acquire(self.storage.job_folder(self.job_id))
             self.storage.hold(self.lease)
-        if own:
-            try:
+        try:
+            if beginning.own:
                 self._continue()
-                if accept is not None and (self.pointer, self.start) != found:
+                if accept is not None and (self.pointer, self.start) != (beginning.pointer, beginning.snapshot):
                     assert self.pointer is not None
                     assert self.start is not None
                     accept(self.pointer, self.start)
-            except BaseException:
-                self.leave()
-                raise
+            self._drop_traces()
+        except BaseException:
+            self.leave()
+            raise
+
+    def _drop_traces(self) -> None:
+        """From now on this is the run of the program that counts, and it has not finished."""
+        if isinstance(self.storage, FileSystemCheckpointStorage):
+            finished.job_begins(self.storage, self.job_id, self._job_name, self._program)
 
     def _begin_elsewhere(self) -> None:
         """Check what a new job starts from, before anything is made."""
@@ -97,7 +107,7 @@ class Home:
         Listed again: the former driver may have completed one more before it was fenced.
         """
         listed = self.storage.completed(self.job_id)
-        if self._settings.restore_path == LATEST:
+        if self._newest:
             self.pointer, self.start = self._newest_good(listed)
         elif self.start is not None and self.pointer is not None:
             self._check(self.pointer, self.start)
@@ -122,25 +132,6 @@ class Home:
 
     # -- what to start from
 
-    def _find(self, job_name: str) -> tuple[str, Snapshot] | None:
-        pointer = self._settings.restore_path
-        if not pointer:
-            return None
-        if pointer != LATEST:
-            return pointer, read_snapshot(pointer)
-        if not isinstance(self.storage, FileSystemCheckpointStorage):
-            raise ConfigurationError(
-                "'latest' looks for checkpoints in execution.checkpointing.dir, which is not set: set it, or name the "
-                "path of a checkpoint"
-            )
-        # Only whose job it is: which of its checkpoints is good can be told when nobody else removes them any more.
-        for entry in self.storage.find(job_name):
-            if entry.snapshot is not None:
-                return entry.pointer, entry.snapshot
-        raise SnapshotError(
-            f"there is no completed checkpoint of a job named '{job_name}' in {self._settings.directory}"
-        )
-
     def _newest_good(self, listed: list[Listed]) -> tuple[str, Snapshot]:
         for entry in listed:
             if entry.snapshot is None:
@@ -157,13 +148,6 @@ class Home:
         if problems:
             more = f", and {len(problems) - 1} more problems" if len(problems) > 1 else ""
             raise SnapshotError(f"{pointer} can't be restored: {problems[0]}{more}")
-
-    def _is_own(self, snapshot: Snapshot) -> bool:
-        """Whether the snapshot is a checkpoint in the folder that its job would use now."""
-        if snapshot.kind is not SnapshotKind.CHECKPOINT or not isinstance(self.storage, FileSystemCheckpointStorage):
-            return False
-        listed = self.storage.completed(snapshot.job_id)
-        return any(e.checkpoint_id == snapshot.checkpoint_id and e.snapshot == snapshot for e in listed)
 
     def _is_in_own_folder(self, path: str) -> bool:
         folder = self.owned_folder().partition("?")[0]
@@ -222,25 +206,47 @@ class Home:
         except (SnapshotError, OSError) as error:
             _LOG.warning("files that nobody needs stay: %s", error)
 
+    # -- the end
+
+    def hold(self) -> None:
+        """From now on others can see that the job's driver is alive."""
+        if self.lease is not None:
+            self.lease.hold()
+
+    def let_go(self) -> None:
+        """The driver has ended, however it did."""
+        if self.lease is not None:
+            self.lease.let_go()
+
+    def note_finish(self, now: int) -> None:
+        """The job has finished and all its output is visible. Call it before anything is removed: a crash in between
+        must not look as if the job had never run."""
+        if self.lease is None or not isinstance(self.storage, FileSystemCheckpointStorage):
+            return
+        if not self._settings.enabled:
+            return  # without checkpoints nobody resumes it
+        chosen = self._settings.job_id is not None
+        trace = Trace(self.job_id, self._job_name, self._program, now, self.lease.epoch, chosen)
+        try:
+            self.lease.check()
+            finished.leave_trace(self.storage, trace)
+        except (BeadlineError, OSError) as error:
+            _LOG.warning("the job has finished, but can't leave a note of that: %s", error)
+
     def leave(self) -> None:
         """The job did not begin. What it was to start from stays as it is."""
         self.close(resumable=any(stored.pointer != self.claimed for stored in self.completed))
 
     def close(self, resumable: bool) -> None:
-        """The job has ended. If nobody can resume it, nothing of it stays."""
+        """The job has ended. If nobody can resume it, nothing of it stays but the note that it has finished."""
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
         if self.lease is not None:
             self.lease.release()
         if isinstance(self.storage, FileSystemCheckpointStorage) and not resumable:
             try:
-                self.storage.remove_job(self.job_id)
+                # Only a random id never comes again.
+                again = self._settings.job_id is not None or not self._settings.create_subdirectory
+                self.storage.remove_job(self.job_id, comes_again=again)
             except (SnapshotError, OSError) as error:
                 _LOG.warning("the job has ended, but its folder stays: %s", error)
-
-
-def _storage(settings: CheckpointSettings) -> CheckpointStorage:
-    if settings.storage is Storage.FILESYSTEM:
-        assert settings.directory is not None
-        return FileSystemCheckpointStorage(settings.directory, settings.inline_threshold, settings.create_subdirectory)
-    return MemoryCheckpointStorage(settings.max_state_size)

@@ -39,6 +39,7 @@ from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
 from beadline.master import shipping, stepping
 from beadline.master.attempt import Attempt, Outside, Reader
+from beadline.master.beginning import Beginning
 from beadline.master.checkpoints import Checkpoints
 from beadline.master.clocks import ProcessingTime
 from beadline.master.compatibility import Acceptance
@@ -92,9 +93,10 @@ class JobMaster:
         settings: JobSettings,
         on_collected: Callable[[str, list[Any]], None] | None = None,
         listeners: list[Listener] | None = None,
+        beginning: Beginning | None = None,
     ) -> None:
         acceptance = self._acceptance = Acceptance(plan, settings.checkpoints.ignore_unclaimed_state)
-        self.home = Home(settings.checkpoints, plan.job_name, acceptance)
+        self.home = Home(settings.checkpoints, plan.job_name, acceptance, plan.program, beginning)
         self.comparison = acceptance.comparison
         plan = self.plan = acceptance.plan
         self.job_id = self.home.job_id
@@ -124,6 +126,7 @@ class JobMaster:
     # -- for the client
 
     def start(self) -> None:
+        self.home.hold()
         self._thread.start()
 
     def cancel(self) -> None:
@@ -203,6 +206,7 @@ class JobMaster:
             self.runtime_ms = int((time.monotonic() - started) * 1000)
             if not self._began:
                 self.home.leave()
+            self.home.let_go()
             self._done.set()
             self._refuse_requests()
             if hasattr(self, "_checkpoints"):
@@ -251,6 +255,8 @@ class JobMaster:
 
     def _clean_up(self, status: JobStatus) -> None:
         """Keep what a later run can resume from, remove the rest."""
+        if status is JobStatus.FINISHED:
+            self.home.note_finish(self._settings.clock())
         resumable = self._checkpoints.close(status)
         self._sinks.close(discard=not resumable)
         if resumable:

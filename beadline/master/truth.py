@@ -117,6 +117,7 @@ class Truth:
             in_flight={self._plan.nodes[node].uid: position for node, position in in_flight.items()},
             counters={"records": self.records},
             topology=topology(self._plan),
+            program=self._plan.program,
         )
 
     def _operator(self, node: PlanNode, sinks: Mapping[str, Any]) -> OperatorSnapshot:

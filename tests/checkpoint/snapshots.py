@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
+from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.state.description import StateDescription
 from beadline.state.files import RunFiles
 from beadline.state.operator_handles import OperatorStateHandle, StateRef
@@ -73,3 +74,10 @@ def all_files(folder: Path) -> dict[str, bytes]:
         for top, _, names in os.walk(folder)
         for name in names
     }
+
+
+def latest(storage: FileSystemCheckpointStorage) -> str:
+    """Where the newest checkpoint of the only job in a directory is."""
+    (job,) = storage.jobs()
+    assert job.newest is not None
+    return job.newest.pointer

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from beadline.checkpoint.disposal import dispose_savepoint
-from beadline.checkpoint.lease import Lease, holder_of
+from beadline.checkpoint.holder import holder_of
+from beadline.checkpoint.lease import Lease
 from beadline.checkpoint.snapshot import SnapshotError
 from beadline.checkpoint.storage import FileSystemCheckpointStorage, read_snapshot
 from beadline.cli.main import app
@@ -112,7 +113,7 @@ def test_a_driver_whose_process_is_gone_holds_nothing(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
     assert holder_of(str(tmp_path)) is None
     lease = Lease.acquire(str(tmp_path), owner="me")
-    assert (holder_of(str(tmp_path)) or "").startswith("me since ")
+    assert str(holder_of(str(tmp_path))).startswith("me since ")
     lease.release()
     assert holder_of(str(tmp_path)) is None
     lease.check()

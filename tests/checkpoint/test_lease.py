@@ -24,7 +24,7 @@ from beadline.checkpoint.lease import Fenced, Lease, counts, published
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.state import files as state_files
-from tests.checkpoint.snapshots import all_files, make_snapshot
+from tests.checkpoint.snapshots import all_files, latest, make_snapshot
 
 JOB = "a1b2c3d4"
 
@@ -105,7 +105,7 @@ def test_a_late_checkpoint_of_an_old_epoch_does_not_count_and_is_an_orphan(
     storage.write(make_snapshot(2, storage.prepare(JOB, 1), epoch=1))  # as if no look had been taken
     assert published(storage.job_folder(JOB)) == [(1, 1), (2, 1)]
     assert usable(storage) == [(1, 1)]
-    assert storage.latest("necklace").endswith("chk-1")
+    assert latest(storage).endswith("chk-1")
     late = f"{storage.job_folder(JOB)}/chk-2"
     assert late in storage.orphans(JOB)
     stored = write(storage, 2, second)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from beadline.checkpoint import metadata
 from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
+from beadline.graph.program import Program
 from beadline.state.operator_handles import OperatorStateHandle, StateRef
 from beadline.state.version import Handle, RunRef
 from tests.checkpoint.snapshots import make_snapshot
@@ -52,6 +53,16 @@ def test_a_snapshot_comes_back_as_it_was(tmp_path: Path) -> None:
         make_snapshot(3, str(tmp_path / "shared")),
     ):
         assert metadata.decode(metadata.encode(snapshot, FOLDER), PATH) == snapshot
+
+
+def test_the_program_comes_back_and_older_snapshots_have_none() -> None:
+    program = Program("/jobs/täglich.py", ("--topic", "a"), "0f")
+    written = metadata.encode(sample(program=program), FOLDER)
+    assert metadata.decode(written, PATH).program == program
+    body = json.loads(written)["snapshot"]
+    assert body["program"] == {"script": "/jobs/täglich.py", "arguments": ["--topic", "a"], "graph": "0f"}
+    del body["program"]
+    assert metadata._snapshot_from_json(body, FOLDER).program == Program()
 
 
 def test_people_and_tools_can_read_it() -> None:

@@ -51,6 +51,8 @@ ALL = {
     CP + "local-backup.enabled": "true",
     CP + "local-backup.dirs": "/a, /b",
     "beadline.checkpointing.jobmanager.max-state-size": "1 mb",
+    "beadline.job-id": "orders",
+    "$internal.pipeline.job-id": "orders",
     "execution.state-recovery.path": "latest",
     "execution.state-recovery.claim-mode": "CLAIM",
     "execution.state-recovery.ignore-unclaimed-state": "true",
@@ -84,11 +86,23 @@ def test_every_option_is_read():
         incremental=True,
         local_backup=True,
         local_backup_directories=("/a", "/b"),
+        job_id="orders",
         restore_path="latest",
         claim_mode=ClaimMode.CLAIM,
         ignore_unclaimed_state=True,
     )
     assert set(ALL) == KEYS, "each key is read, and each that is read is tried here"
+
+
+def test_a_job_id_is_one_by_either_name():
+    assert read({"beadline.job-id": "orders"}).job_id == "orders"
+    assert read({"$internal.pipeline.job-id": "66CD6C64862BFC970B7F067C65265A8C"}).job_id == (
+        "66cd6c64862bfc970b7f067c65265a8c"
+    )
+    with pytest.raises(ConfigurationError, match=r"beadline\.job-id is 'a' and \$internal\.pipeline\.job-id 'b'"):
+        read({"beadline.job-id": "a", "$internal.pipeline.job-id": "b"})
+    with pytest.raises(ConfigurationError, match=r"beadline\.job-id: A job id has at most 64 letters, digits"):
+        read({"beadline.job-id": "a/b"})
 
 
 def test_older_names_of_options():

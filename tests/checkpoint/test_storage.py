@@ -32,7 +32,7 @@ from beadline.errors import VersionError
 from beadline.state import files as state_files
 from beadline.state.files import RunFiles, read_file, read_run
 from beadline.state.version import Handle, RunRef
-from tests.checkpoint.snapshots import all_files, make_snapshot, run_bytes
+from tests.checkpoint.snapshots import all_files, latest, make_snapshot, run_bytes
 
 JOB = "a1b2c3d4"
 
@@ -205,17 +205,20 @@ def test_foreign_runs_can_be_copied_so_that_their_origin_may_go(tmp_path: Path) 
 # -- finding
 
 
-def test_latest_is_the_newest_of_a_name_whichever_run_wrote_it(storage: FileSystemCheckpointStorage) -> None:
+def test_the_jobs_of_a_directory_with_their_newest_checkpoints(storage: FileSystemCheckpointStorage) -> None:
     for job_id, name, numbers in (("j1", "a", (9, 10)), ("j2", "a", (1, 2)), ("j3", "b", (5,))):
         for number in numbers:
             when = {"j1": 100, "j2": 200, "j3": 300}[job_id] + number
             storage.write(make_snapshot(number, storage.prepare(job_id), job_id, name, timestamp=when))
-    assert storage.latest("a") == f"{storage.directory}/j2/chk-2"
-    assert storage.latest("b") == f"{storage.directory}/j3/chk-5"
-    assert [listed.checkpoint_id for listed in storage.find("a")] == [2, 1, 10, 9]
+    found = {(job.job_id, job.name, job.time, job.newest.pointer if job.newest else "") for job in storage.jobs()}
+    assert found == {
+        ("j1", "a", 110, f"{storage.directory}/j1/chk-10"),
+        ("j2", "a", 202, f"{storage.directory}/j2/chk-2"),
+        ("j3", "b", 305, f"{storage.directory}/j3/chk-5"),
+    }
     assert [listed.checkpoint_id for listed in storage.completed("j1")] == [10, 9]
-    with pytest.raises(SnapshotError, match=r"no completed checkpoint of a job named 'c' in .*checkpoints"):
-        storage.latest("c")
+    shutil.copytree(f"{storage.directory}/j1", f"{storage.directory}/copy-of-j1")
+    assert len(storage.jobs()) == 3, "a folder with another name is not the job's"
 
 
 def test_a_damaged_checkpoint_is_listed_with_its_problem_and_is_not_the_latest(
@@ -224,18 +227,18 @@ def test_a_damaged_checkpoint_is_listed_with_its_problem_and_is_not_the_latest(
     store(storage, 1)
     store(storage, 2)
     os.truncate(f"{storage.directory}/{JOB}/chk-2/_metadata", 300)
-    listed = storage.find("necklace")
+    listed = storage.completed(JOB)
     assert [entry.checkpoint_id for entry in listed] == [2, 1]
     assert listed[0].snapshot is None
     assert "chk-2/_metadata is cut short or altered" in (listed[0].problem or "")
-    assert storage.latest("necklace").endswith("chk-1")
+    assert latest(storage).endswith("chk-1")
 
 
 def test_without_a_folder_of_its_own_a_job_uses_the_directory_itself(tmp_path: Path) -> None:
     storage = FileSystemCheckpointStorage(str(tmp_path), create_subdir=False)
     store(storage, 4)
     assert (tmp_path / "chk-4" / "_metadata").exists()
-    assert storage.latest("necklace") == f"{tmp_path}/chk-4"
+    assert latest(storage) == f"{tmp_path}/chk-4"
     assert storage.orphans(JOB) == []
 
 
@@ -278,7 +281,7 @@ def test_verify_names_the_file_and_what_is_wrong(
     stored = store(storage, 2)
     victim = sorted(stored.files())[1]
     damage(victim)  # type: ignore[operator]
-    (problem,) = storage.verify(storage.read(storage.latest("necklace")))
+    (problem,) = storage.verify(storage.read(latest(storage)))
     assert problem.path == victim
     assert str(problem).startswith(victim + ": ")
     assert re.search(why, problem.why)
@@ -362,7 +365,7 @@ def test_a_full_disk_fails_the_checkpoint_and_keeps_the_last(small_disk: Path) -
     with pytest.raises(SnapshotError, match=r"can't write checkpoint 2 to .*chk-2: .*No space left.* Free some space"):
         storage.write(replace(good.snapshot, checkpoint_id=2, operators=(_with_inline(400_000),)))
     assert all_files(small_disk) == before
-    assert storage.latest("necklace") == good.pointer
+    assert latest(storage) == good.pointer
     # Too little room for the metadata, enough for the runs: the same.
     storage_inline = FileSystemCheckpointStorage(str(small_disk), inline_threshold=1 << 20)
     with pytest.raises(SnapshotError, match="No space left"):
@@ -372,7 +375,7 @@ def test_a_full_disk_fails_the_checkpoint_and_keeps_the_last(small_disk: Path) -
         storage.write_savepoint(replace(good.snapshot, operators=(_with_inline(400_000),)))
     assert all_files(small_disk) == before
     assert [entry.checkpoint_id for entry in storage.completed(JOB)] == [1]
-    assert storage.write(make_snapshot(2, storage.prepare(JOB))).pointer == storage.latest("necklace")
+    assert storage.write(make_snapshot(2, storage.prepare(JOB))).pointer == latest(storage)
 
 
 def _with_inline(size: int) -> OperatorSnapshot:
@@ -414,9 +417,9 @@ def test_a_directory_that_cannot_be_written(small_disk: Path, tmp_path: Path) ->
         SnapshotError, match=r"can't write checkpoint 2 .*Read-only file system.* must be one that this"
     ):
         storage.write(snapshot)
-    assert storage.latest("necklace").endswith("chk-1")
+    assert latest(storage).endswith("chk-1")
     subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
-    assert storage.write(snapshot).pointer == storage.latest("necklace")
+    assert storage.write(snapshot).pointer == latest(storage)
 
 
 def test_a_file_in_place_of_the_directory(tmp_path: Path) -> None:
@@ -546,7 +549,7 @@ def _remote_snapshot(storage: FileSystemCheckpointStorage, number: int) -> Snaps
 def test_the_same_on_a_remote_file_system(remote: FileSystemCheckpointStorage) -> None:
     snapshots = [_remote_snapshot(remote, number) for number in (1, 2)]
     stored = [remote.write(snapshot) for snapshot in snapshots]
-    assert remote.latest("necklace") == stored[1].pointer == f"{remote.directory}/{JOB}/chk-2"
+    assert latest(remote) == stored[1].pointer == f"{remote.directory}/{JOB}/chk-2"
     read = remote.read(stored[1].pointer)
     assert read == stored[1].snapshot
     assert remote.verify(read) == []
@@ -629,15 +632,15 @@ def test_killed_at_any_moment_the_latest_is_complete(tmp_path: Path) -> None:
         if not listed:
             assert highest == 0
             continue
-        latest = listed[0]
-        assert latest.problem is None
-        assert latest.pointer == storage.latest("necklace")
-        assert latest.checkpoint_id in (highest, highest + 1)  # it may have completed one without living to say so
-        assert latest.snapshot is not None
-        assert storage.verify(latest.snapshot) == []
-        assert decode(read_file(f"{latest.pointer}/_metadata"), f"{latest.pointer}/_metadata") == latest.snapshot
-        assert latest.snapshot.operators[0].position == {"offset": latest.checkpoint_id * 100}
-        highest = max(highest, latest.checkpoint_id)
+        newest = listed[0]
+        assert newest.problem is None
+        assert newest.pointer == latest(storage)
+        assert newest.checkpoint_id in (highest, highest + 1)  # it may have completed one without living to say so
+        assert newest.snapshot is not None
+        assert storage.verify(newest.snapshot) == []
+        assert decode(read_file(f"{newest.pointer}/_metadata"), f"{newest.pointer}/_metadata") == newest.snapshot
+        assert newest.snapshot.operators[0].position == {"offset": newest.checkpoint_id * 100}
+        highest = max(highest, newest.checkpoint_id)
     assert highest > 10
     storage.delete(storage.orphans(JOB))
     needed = frozenset().union(*(entry.snapshot.files() for entry in storage.completed(JOB) if entry.snapshot))

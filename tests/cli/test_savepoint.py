@@ -10,6 +10,7 @@ from beadline.checkpoint import metadata
 from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotKind
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
+from beadline.graph.program import Program
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.operator_handles import LIST, OperatorStateHandle, StateRef
 from beadline.state.version import Handle, RunRef
@@ -59,6 +60,7 @@ def savepoint(tmp_path: Path) -> Path:
         step=42,
         timestamp=1_700_000_000_000,
         kind=SnapshotKind.SAVEPOINT,
+        program=Program("/jobs/count.py", ("--topic", "a b")),
         counters={"records": 9000},
         operators=(
             OperatorSnapshot("numbers", "source", 1, 128, position={"offset": 7}),
@@ -96,6 +98,7 @@ class TestShow:
         shown = lines(result.stdout)
         for line in (
             "job counting (6b1f)",
+            "program /jobs/count.py --topic 'a b'",
             "kind savepoint 17, native",
             "format 1",
             "time 2023-11-14 22:13:20 UTC",

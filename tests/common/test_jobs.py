@@ -133,7 +133,7 @@ def test_which_states_end_a_job() -> None:
     assert {status for status in JobStatus if status.is_terminal_state()} == over | {JobStatus.SUSPENDED}
 
 
-def test_job_ids_are_32_hexadecimal_digits() -> None:
+def test_job_ids_are_32_hexadecimal_digits_or_what_the_user_chose() -> None:
     assert len(str(JobID())) == 32
     assert JobID() != JobID()
     digits = "66cd6c64862bfc970b7f067c65265a8c"
@@ -141,8 +141,14 @@ def test_job_ids_are_32_hexadecimal_digits() -> None:
     assert JobID(digits.upper()) == JobID(digits)
     assert pickle.loads(pickle.dumps(JobID(digits))) == JobID(digits)
     assert {JobID(digits): 1}[JobID(digits)] == 1
-    with pytest.raises(ConfigurationError, match="32 hexadecimal digits, got 'x'"):
-        JobID("x")
+    assert str(JobID("Orders_eu-1")) == "Orders_eu-1"
+    for text in ("", "a b", "-a", "a/b", "..", "x" * 65, "ä"):
+        with pytest.raises(ConfigurationError, match="at most 64 letters, digits, '-' and '_'") as caught:
+            JobID(text)
+        assert repr(text) in str(caught.value)
+    for text in ("shared", "chk-17", "latest", "lease-1", "savepoint-a1-b2"):
+        with pytest.raises(ConfigurationError, match=f"'{text}' can't be a job id"):
+            JobID(text)
 
 
 def test_the_result_of_a_job() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -16,6 +17,7 @@ from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.connectors.row_files import RollingPolicy, RowFileSink
 from beadline.graph.plan import Plan
+from beadline.graph.program import Program as WholeProgram
 from beadline.graph.specs import SinkSpec
 from beadline.master.checkpoints import Checkpoints
 from beadline.master.events import Event, NotWritten, Published, Written
@@ -30,6 +32,8 @@ from beadline.state.run import TableChanges, decode_run, encode_run, merge_conte
 from beadline.state.store import open_store
 from beadline.state.version import Handle, RunRef, checksum_of, next_version
 from tests.graph.programs import Program, by, same
+
+PROGRAM = WholeProgram("/jobs/count.py", (), "sums")
 
 
 class Threads(ThreadPoolExecutor):
@@ -145,8 +149,8 @@ class Driver:
         self.settings = CheckpointSettings(
             storage=Storage.FILESYSTEM, directory=str(folder / "checkpoints"), **settings
         )
-        self.plan = sink_plan(file_sink(folder / "out", policy))
-        self.home = Home(self.settings, "job")
+        self.plan = replace(sink_plan(file_sink(folder / "out", policy)), program=PROGRAM)
+        self.home = Home(self.settings, "job", program=PROGRAM)
         self.cluster = TwiceCluster()
         self.inbox: SimpleQueue[Event] = SimpleQueue()
         self.now = 0
@@ -330,6 +334,7 @@ class Driver:
 
     def die(self) -> None:
         """What was handed to threads still happens, or has not begun; nobody hears of it."""
+        self.lease.let_go()
         self.checkpoints._writers.shutdown(wait=True, cancel_futures=True)
         self.checkpoints._savers.shutdown(wait=True, cancel_futures=True)
         self.checkpoints._publisher.shutdown(wait=True, cancel_futures=True)

@@ -451,7 +451,7 @@ def test_a_fenced_driver_publishes_nothing(tmp_path: Path) -> None:
     driver.handle(event)  # completed before it was fenced: it counts for ever
     assert answer.done()
     driver.pump()
-    other = Driver(tmp_path, restore_path="latest")
+    other = Driver(tmp_path, restore_path=answer.result(0))
     assert other.offset == 6
     driver.step()
     waiting = request(driver, CheckpointKind.CHECKPOINT)

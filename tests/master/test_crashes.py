@@ -138,6 +138,7 @@ class World:
 
     def resume(self, path: str | None = None) -> None:
         self.zombie = self.driver
+        self.zombie.lease.let_go()  # for all that the next one can see it is dead
         self.driver = self.start(path or ("latest" if self.on_disk() else None))
         self.check()
 

@@ -23,6 +23,12 @@ def newest_checkpoint(folder: Path) -> int:
     return max((int(match[1]) for match in found if match), default=0)
 
 
+def newest_path(folder: Path) -> str:
+    """Where the newest completed checkpoint is."""
+    (path,) = folder.glob(f"checkpoints/*/chk-{newest_checkpoint(folder)}")
+    return str(path)
+
+
 class Driver:
     """Runs the program with ``beadline run``.
 

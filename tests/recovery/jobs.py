@@ -240,7 +240,9 @@ def lines_of(
     return counted.process(count, output_type=Types.STRING()).uid("count")
 
 
-def to_files(stream: DataStream, folder: Path | str, rolling: RollingPolicy | None = None) -> None:
+def to_files(
+    stream: DataStream, folder: Path | str, rolling: RollingPolicy | None = None, uid: str | None = "files"
+) -> None:
     """Write lines to ``folder/out``, a part at each checkpoint."""
     sink = (
         FileSink.for_row_format(str(Path(folder) / "out"), Encoder.simple_string_encoder())
@@ -248,7 +250,9 @@ def to_files(stream: DataStream, folder: Path | str, rolling: RollingPolicy | No
         .with_rolling_policy(rolling or RollingPolicy.on_checkpoint_rolling_policy())
         .build()
     )
-    stream.sink_to(sink).uid("files")
+    written = stream.sink_to(sink)
+    if uid is not None:
+        written.uid(uid)
 
 
 # -- what the files hold, and what they should

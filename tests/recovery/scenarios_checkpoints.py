@@ -309,7 +309,7 @@ def _kinds(job: Running) -> list[bool]:
 
 
 def _left(job: Running) -> list[str]:
-    return [str(path) for path in (job.folder / "checkpoints").rglob("*")]
+    return [path.name for path in (job.folder / "checkpoints").rglob("*") if path.is_file()]
 
 
 def pauses(folder: Path) -> dict[str, Any]:

