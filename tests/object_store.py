@@ -26,7 +26,7 @@ class Store:
     def uri(self, path: str) -> str:
         return f"s3://{BUCKET}/{path}?{self.options}"
 
-    def keys(self, prefix: str = "") -> list[str]:
+    def objects(self, prefix: str = "") -> list[str]:
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return [found["Key"] for page in pages for found in page.get("Contents", ())]
 

@@ -390,7 +390,7 @@ def test_a_savepoint_leaves_out_what_is_being_published(kind: CheckpointKind, tm
 def test_a_driver_that_is_fenced_while_it_goes_back_takes_nothing_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is paused after it looked at its lease. The next driver goes on from a checkpoint that it has not heard of, and
+    """It is paused after it looked at its lease. The next driver goes on from a checkpoint that it did not hear of, and
     has not published the output yet."""
     driver = Driver(tmp_path)
     driver.step()

@@ -82,7 +82,7 @@ def of_store(store: Store, prefix: str) -> Consumer:
     """Reads objects and deletes them."""
 
     def find() -> Iterable[str]:
-        return [key for key in store.keys(prefix) if "/." not in key]
+        return [key for key in store.objects(prefix) if "/." not in key]
 
     def take(key: str) -> str:
         text = store.read(key).decode()

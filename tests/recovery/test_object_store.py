@@ -43,7 +43,7 @@ def test_drivers_are_killed_and_files_that_were_taken_away_do_not_come_back(
             assert store.uploads() or dies == "after output was published"
         seen = len(consumer.look())
         assert 0 < seen < RECORDS, "the kills came in the middle"
-        left = [key.partition("/")[2].partition("/")[2] for key in store.keys("checkpoints/")]
+        left = [key.partition("/")[2].partition("/")[2] for key in store.objects("checkpoints/")]
         assert any(re.fullmatch(r"chk-\d+/_metadata", key) for key in left), left
         assert any(key.startswith("shared/") for key in left), left
         last = Driver(tmp_path, RECORDS, PACE, "latest", options, out=out)
@@ -52,5 +52,5 @@ def test_drivers_are_killed_and_files_that_were_taken_away_do_not_come_back(
         assert "restored from" in last.said
         assert differences(consumer.look(), RECORDS) == []
     assert store.uploads() == []
-    left = [key for key in store.keys() if not key.endswith("/")]
+    left = [key for key in store.objects() if not key.endswith("/")]
     assert left == [], "a job that has ended needs neither checkpoints nor what was staged"
