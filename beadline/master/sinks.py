@@ -43,6 +43,7 @@ class _Output:
     :ivar released: whether a checkpoint that holds it has completed, so that it may be published
     """
 
+    number: int
     uid: str
     part: Any
     checkpoint: int | None = None
@@ -80,6 +81,9 @@ class Sinks:
         self._nodes: dict[str, int] = {}
         self._outputs: dict[int, _Output] = {}
         self._numbers = itertools.count(1)
+        # What a savepoint names that the job was to stop with, until it is visible: whoever starts from there needs it,
+        # even if this job fails before it has published it, and goes on from an earlier checkpoint.
+        self._promised: dict[int, _Output] = {}
         # Checkpoints that are written at the same time hold the same output: it is pre-committed once.
         self._precommitting = threading.Lock()
         for node in plan.nodes.values():
@@ -127,7 +131,8 @@ class Sinks:
 
     def _hand_out(self, uid: str, parts: list[Any]) -> None:
         for part in parts:
-            self._outputs[next(self._numbers)] = _Output(uid, part)
+            number = next(self._numbers)
+            self._outputs[number] = _Output(number, uid, part)
 
     # -- checkpoints
 
@@ -194,8 +199,7 @@ class Sinks:
                     for output, committable in zip(own, committables, strict=True):
                         output.committable = committable
                 finally:
-                    known = [output.committable for output in list(self._outputs.values()) if output.uid == uid]
-                    committer.sweep([committable for committable in known if committable is not None])
+                    committer.sweep(self._not_visible(uid).committables)
 
     def _call(
         self,
@@ -234,6 +238,7 @@ class Sinks:
         due = {uid: [output for output in own if not output.released] for uid, own in outputs.items()}
         if commits:
             self._precommit([output for own in due.values() for output in own])
+            self._promised.update((output.number, output) for own in due.values() for output in own)
         return _with(
             snapshot,
             {
@@ -266,6 +271,7 @@ class Sinks:
         for number, output in list(self._outputs.items()):
             if output.released and output.checkpoint is not None and output.checkpoint <= checkpoint:
                 del self._outputs[number]
+                self._promised.pop(number, None)
         self.tidy()
 
     def restore(self, data: SinkData) -> None:
@@ -283,16 +289,20 @@ class Sinks:
         self._outputs.clear()
         for uid, committer in self._committers.items():
             held = data.get(uid) or self.at_start()[uid]
-            committer.restore(held["staged"], [_held(held), *self._retained(uid)])
+            committer.restore(held["staged"], [_held(held), self._not_visible(uid), *self._retained(uid)])
             self.publish([(uid, committable) for committable in held["committables"]])
         self.tidy(idle=True)
 
     def tidy(self, idle: bool = False) -> None:
         """Remove what was staged and is needed neither by a checkpoint nor to be published."""
         for uid, committer in self._committers.items():
-            own = [output for output in self._outputs.values() if output.uid == uid]
-            mine = Held(None, [o.part for o in own], [o.committable for o in own if o.committable is not None])
-            committer.tidy([mine, *self._retained(uid)], idle)
+            committer.tidy([self._not_visible(uid), *self._retained(uid)], idle)
+
+    def _not_visible(self, uid: str) -> Held:
+        own = [output for output in list(self._outputs.values()) if output.uid == uid]
+        promised = [output for output in list(self._promised.values()) if output.uid == uid]
+        ready = [output.committable for output in own + promised if output.committable is not None]
+        return Held(None, [output.part for output in own], ready)
 
     def _retained(self, uid: str) -> list[Held]:
         return [_held(held) for data in self.retained() if (held := data.get(uid))]
@@ -305,9 +315,7 @@ class Sinks:
             except Fenced:
                 discard = False  # another driver has the job, and needs what this one staged
         for uid, committer in self._committers.items():
-            # A savepoint that the job stopped with names it.
-            unpublished = any(output.released for output in self._outputs.values() if output.uid == uid)
-            committer.close(discard and not unpublished)
+            committer.close(discard and all(output.uid != uid for output in self._promised.values()))
 
 
 def _held(data: Any) -> Held:

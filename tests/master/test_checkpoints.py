@@ -368,6 +368,29 @@ def test_who_starts_from_a_savepoint_publishes_what_the_stopped_job_could_not(tm
     assert rows_in(tmp_path / "out") == []
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_savepoint_outlives_a_job_that_can_not_publish(goes_on: bool, tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    answer = request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints", NATIVE)
+    driver.cluster.fail = OSError("the disk is away")
+    with pytest.raises(JobExecutionError, match="the disk is away"):
+        driver.pump()
+    driver.cluster.fail = None
+    if goes_on:
+        driver.go_back()
+        driver.step()
+        driver.trigger()
+        driver.written()
+    driver.checkpoints.answer_the_end(JobStatus.FINISHED)
+    driver.checkpoints.close(JobStatus.FAILED)
+    driver.sinks.close(discard=True)
+    assert rows_in(tmp_path / "out") == []
+    Driver(tmp_path, restore_path=str(next((tmp_path / "savepoints").glob("savepoint-*"))))
+    assert rows_in(tmp_path / "out") == rows(3)
+    assert answer.done()
+
+
 @pytest.mark.parametrize("kind", [CheckpointKind.SAVEPOINT, CheckpointKind.CANCEL_WITH_SAVEPOINT])
 def test_a_savepoint_leaves_out_what_is_being_published(kind: CheckpointKind, tmp_path: Path) -> None:
     """Its checkpoint has completed, and it appears: from the savepoint it would come again."""

@@ -174,18 +174,6 @@ def test_a_light_part_needs_no_slot_of_the_cluster(tmp_path: Path, monkeypatch: 
     assert cluster.calls == 1
 
 
-def test_the_end_keeps_what_is_to_be_published_still(tmp_path: Path) -> None:
-    """A savepoint that the job stopped with may name it, and who starts from that publishes it."""
-    plan = sink_plan(file_sink(tmp_path))
-    sinks = make(plan)
-    seal(sinks, plan, [1])
-    data = take(sinks, 1)
-    sinks.completed(1)
-    sinks.close(discard=True)
-    make(plan).restore(data)
-    assert rows_in(tmp_path) == ["1"]
-
-
 def test_a_driver_that_lost_its_job_removes_nothing_at_the_end(tmp_path: Path) -> None:
     def fenced() -> None:
         raise Fenced("folder", 1, 2, "another", "now")
