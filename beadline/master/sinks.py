@@ -34,7 +34,7 @@ _LIGHT = 32 << 20
 _THREADS = 8
 
 
-@dataclass
+@dataclass(eq=False)
 class _Output:
     """A part on its way: handed out, pre-committed, released, and visible, which is when it is forgotten here.
 
@@ -233,28 +233,27 @@ class Sinks:
             that whoever starts from it can tell what has been published
         """
         data = snapshot.committables()
-        outputs = {uid: self._outputs_in(held) for uid, held in data.items()}
-        self.publish([(o.uid, o.committable) for own in outputs.values() for o in own if o.released])
-        due = {uid: [output for output in own if not output.released] for uid, own in outputs.items()}
+        outputs = [output for held in data.values() for output in self._outputs_in(held)]
+        released = [output for output in outputs if output.released]
+        due = [output for output in outputs if output not in released]
+        self.publish([(output.uid, output.committable) for output in released])
         if commits:
-            self._precommit([output for own in due.values() for output in own])
-            self._promised.update((output.number, output) for own in due.values() for output in own)
-        return _with(
-            snapshot,
-            {
-                uid: {
-                    "staged": self._committers[uid].portable(
-                        held["staged"], [] if commits else [output.part for output in due[uid]]
-                    ),
-                    "committables": [output.committable for output in due[uid]] if commits else [],
-                }
-                for uid, held in data.items()
-            },
-        )
+            self._precommit(due)
+            self._promised.update((output.number, output) for output in due)
+        stored = {}
+        for uid, held in data.items():
+            own = [output for output in due if output.uid == uid]
+            parts = [] if commits else [output.part for output in own]
+            stored[uid] = {
+                "staged": self._committers[uid].portable(held["staged"], parts),
+                "committables": [output.committable for output in own] if commits else [],
+            }
+        return _with(snapshot, stored)
 
     def completed(self, checkpoint: int) -> list[tuple[str, Any]]:
         """What is to be published now that a checkpoint has completed: :meth:`publish`, then :meth:`published`."""
-        ready = [o for o in self._outputs.values() if not o.released and (o.checkpoint or checkpoint + 1) <= checkpoint]
+        held = [o for o in self._outputs.values() if o.checkpoint is not None and o.checkpoint <= checkpoint]
+        ready = [output for output in held if not output.released]
         for output in ready:
             output.released = True
         return [(output.uid, output.committable) for output in ready]

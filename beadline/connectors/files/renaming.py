@@ -151,7 +151,7 @@ def _check_mounted(source: str) -> None:
     if not is_folder(base):
         raise FileNotFoundError(
             f"{base} is not there, so nobody can tell whether {base_name(source)} was published. Is the file system "
-            "mounted on this machine?"
+            "mounted on this machine? If you removed the folder, make it again"
         )
 
 

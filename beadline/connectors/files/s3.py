@@ -22,7 +22,7 @@ from beadline.errors import EnvironmentSetupError
 # All but the last of at most 10,000 parts of an upload must have 5 MiB.
 _CHUNK = 8 << 20
 _MOST_CHUNKS = 10_000
-_GONE = frozenset({"NoSuchUpload", "404"})
+_GONE = "NoSuchUpload"
 
 
 def require_boto3() -> None:
@@ -171,7 +171,7 @@ def _is_open(at: Address, upload: str) -> bool:
     try:
         at.client.list_parts(**at.where, UploadId=upload, MaxParts=1)
     except ClientError as error:
-        if error.response["Error"]["Code"] in _GONE:
+        if error.response["Error"]["Code"] == _GONE:
             return False
         raise
     return True
@@ -194,7 +194,7 @@ def _abort(client: Any, bucket: str, key: UploadKey) -> None:
     try:
         client.abort_multipart_upload(Bucket=bucket, Key=key.key, UploadId=key.upload)
     except ClientError as error:
-        if error.response["Error"]["Code"] not in _GONE:
+        if error.response["Error"]["Code"] != _GONE:
             raise
 
 
