@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import xxhash
 
-from beadline.connectors.sink import Committer, StagedSink, Stager
+from beadline.connectors.sink import Committer, Held, StagedSink, Stager
 from beadline.connectors.source import BATCH, Position, StepSource
 from beadline.errors import SerializationError
 from beadline.state.codec import dumps, loads_trusted
@@ -197,12 +197,15 @@ class _CacheCommitter(Committer):
         frames = [[subtask, [list(astuple(frame)) for frame in own]] for subtask, own in self._frames.items()]
         return {"folder": self._folder, "frames": frames if self._whole else None}
 
-    def restore(self, snapshot: Any, committables: list[Any]) -> None:
+    def restore(self, snapshot: Any, needed: list[Held]) -> None:
         self._whole = snapshot["frames"] is not None and snapshot["folder"] == self._folder
         found = snapshot["frames"] if self._whole else []
         self._frames = {subtask: [Frame(*fields) for fields in own] for subtask, own in found}
 
-    def make_durable(self, snapshot: Any, committables: list[Any]) -> None:
+    def precommitter(self) -> Callable[[Any], Any]:
+        raise AssertionError("nothing is published")
+
+    def make_durable(self, snapshot: Any) -> None:
         """Nothing to do: after a crash the session is gone, and the cache with it."""
 
     def publisher(self) -> Callable[[Any], None]:

@@ -1,16 +1,15 @@
 """The contract of a sink that stages.
 
 In a step a sink only stages: each subtask writes where nobody looks and reports its pieces in the acknowledgement.
-When the step is sealed the driver hands the pieces to the sink's committer. What the committer finds complete becomes
-a *committable*: plain data (numbers, text, bytes, lists, dicts) that is stored in the checkpoint and published when the
-checkpoint has completed, and again on restore. Publishing is idempotent.
+When the step is sealed the driver hands the pieces to the sink's committer, which brings them out in two phases, see
+:class:`Committer`. Pieces, parts, snapshots and committables are plain data (numbers, text, bytes, lists, dicts).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Stager(ABC):
@@ -25,8 +24,36 @@ class Stager(ABC):
         """The pieces that were staged, as plain data."""
 
 
+class Held(NamedTuple):
+    """What a checkpoint, or the job itself, still needs of a sink.
+
+    :ivar staged: a snapshot of the committer; None if there is none
+    :ivar parts: handed out and not pre-committed
+    :ivar committables: pre-committed, and perhaps published
+    """
+
+    staged: Any
+    parts: list[Any]
+    committables: list[Any]
+
+
 class Committer(ABC):
-    """Lives on the driver. ``publish`` tasks run wherever the master sends them."""
+    """Brings out what a sink has staged. It lives on the driver.
+
+    1. :meth:`sealed`: a step was sealed, and its pieces are taken over
+    2. :meth:`due`: a checkpoint is taken, and what is complete is handed out as *parts*; :meth:`snapshot` has the rest
+    3. :meth:`precommitter`: before the checkpoint is written, each part is made ready, so that publishing it is one act
+       that can't fail half way. The answer, a *committable*, is stored in the checkpoint
+    4. :meth:`make_durable`: whatever the snapshot refers to is durable; now the checkpoint is written
+    5. :meth:`publisher`: the checkpoint has completed, and each committable becomes visible; on restore, again
+    6. :meth:`tidy`: nobody can go back to before the checkpoint any more, and what only those needed goes
+
+    Anything may be tried twice, and an attempt thought dead may wake up at any time. An attempt of step 3 makes
+    something that no other attempt makes, and only what is named in a completed checkpoint is ever published: whatever
+    other attempts have made is left over, and removed. Step 5 uses up what step 3 made. If that is not there any more,
+    the committable was published before, and nothing is done: somebody may have taken the output away since, and it
+    must not come back.
+    """
 
     @abstractmethod
     def sealed(self, pieces: list[Any], now: int, final: bool) -> None:
@@ -34,36 +61,57 @@ class Committer(ABC):
 
     @abstractmethod
     def due(self, at_checkpoint: bool) -> list[Any]:
-        """The committables that are complete now, each handed out once. ``at_checkpoint``: one is being taken."""
+        """The parts that are complete now, each handed out once. ``at_checkpoint``: one is being taken."""
 
     @abstractmethod
     def snapshot(self) -> Any:
         """What has been taken and not handed out, as plain data."""
 
     @abstractmethod
-    def restore(self, snapshot: Any, committables: list[Any]) -> None:
-        """Go back to a snapshot; ``committables`` are those of the same checkpoint. What was handed out later is
-        undone: its records will come again. Called before anything is staged or published."""
+    def precommitter(self) -> Callable[[Any], Any]:
+        """A picklable function that makes one part ready, durable and invisible, and gives its committable.
+
+        It leaves the pieces alone: the job may have to go back to a checkpoint that needs them."""
+
+    def weight(self, part: Any) -> int:
+        """How many bytes it takes to pre-commit a part. What is light the driver does itself; what is not goes to
+        tasks, where it may have to wait for a slot."""
+        return 0
+
+    def sweep(self, known: list[Any]) -> None:
+        """Some parts were pre-committed, well or not. What this driver's attempts have made ready goes, unless one of
+        the ``known`` committables names it. Nothing is being pre-committed meanwhile."""
 
     @abstractmethod
-    def make_durable(self, snapshot: Any, committables: list[Any]) -> None:
-        """Whatever these refer to must survive a crash of the machine from now on. Runs beside the steps."""
+    def make_durable(self, snapshot: Any) -> None:
+        """Whatever it refers to must survive a crash of the machine from now on. Runs beside the steps."""
 
     @abstractmethod
     def publisher(self) -> Callable[[Any], None]:
-        """A picklable function that publishes one committable, once or twice with the same result.
+        """A picklable function that publishes one committable, and does nothing if that was done before."""
 
-        It leaves what was staged alone: the job may have to go back to a checkpoint that needs it."""
+    @abstractmethod
+    def restore(self, snapshot: Any, needed: list[Held]) -> None:
+        """Go back to a snapshot, before anything is staged or published.
 
-    def portable(self, snapshot: Any, committables: list[Any]) -> tuple[Any, list[Any]]:
-        """The same for a savepoint, which outlives what is staged: with all data in it. Runs beside the steps."""
-        return snapshot, committables
+        1. forget what has been taken since
+        2. remove what was made ready and no committable in ``needed`` names: from here on nobody can publish it
+        3. undo what was published since: its records will come again
 
-    def tidy(self, needed: list[tuple[Any, list[Any]]], idle: bool) -> None:
+        :param needed: of the checkpoint that is restored, and of older ones
+        """
+
+    def portable(self, snapshot: Any, parts: list[Any]) -> Any:
+        """A snapshot for a savepoint, which outlives what is staged: with all data in it. Runs beside the steps.
+
+        :param parts: handed out, and in the savepoint as if they had not been
+        """
+        return snapshot
+
+    def tidy(self, needed: list[Held], idle: bool) -> None:
         """Remove what was handed out and nobody needs any more.
 
-        :param needed: snapshots and committables that the job may go back to or has not published; a snapshot may be
-            None
+        :param needed: what the job may go back to or has not published
         :param idle: nothing is being staged, so whatever is neither needed nor taken goes
         """
 

@@ -232,9 +232,10 @@ class Checkpoints:
             self._threads[take.id] = self._writers.submit(self._write, take, snapshot)
 
     def _write(self, take: Take, snapshot: Snapshot) -> None:
-        """In a thread: make everything durable, then the metadata."""
+        """In a thread: pre-commit output and make everything durable, then the metadata."""
         try:
-            self._sinks.make_durable(snapshot.committables())
+            # Also if it is given up meanwhile, what it names must stay for as long as it may appear.
+            self._writing[take.id] = snapshot = self._sinks.precommitted(snapshot)
             stored = self._write_checkpoint(snapshot)
             self._written[take.id] = stored
             self._post(Written(take.id, stored))
@@ -251,7 +252,8 @@ class Checkpoints:
             fill = None
             if request.format is SavepointFormatType.CANONICAL:
                 fill = self.savepoints.filler(take)
-            stored = storage.write_savepoint(self._sinks.portable(snapshot), request.directory, fill)
+            portable = self._sinks.portable(snapshot, take.kind.commits)
+            stored = storage.write_savepoint(portable, request.directory, fill)
             self._saved[take.id] = stored
             self._post(Written(take.id, stored, savepoint=True))
         except Exception as error:
@@ -331,7 +333,12 @@ class Checkpoints:
 
     def leave_behind(self, id: int) -> None:
         """The job goes back to a checkpoint and takes back later output: nobody may go on from newer ones, also not
-        from those that were given up and are still written."""
+        from those that were given up and are still written.
+
+        1. wait for those that are being written
+        2. remove all newer ones; one that stays would name output that is taken back
+        3. look at the lease: who takes over from now on finds none of them
+        """
         for writing in list(self._threads.values()):
             writing.result()
         for newer, stored in list(self._written.items()):
@@ -339,7 +346,11 @@ class Checkpoints:
                 self._stored.setdefault(newer, stored)
                 del self._written[newer]
         for newer in [number for number in self._stored if number > id]:
+            if self._stored[newer].snapshot.kind is SnapshotKind.CHECKPOINT and newer != self._claimed:
+                self.storage.discard(self._stored[newer].pointer)
             self._discard(newer)
+        if self.lease is not None:
+            self.lease.check()
 
     def _sink_data(self) -> list[dict[str, Any]]:
         """What the checkpoints that the job may go back to hold of the sinks."""

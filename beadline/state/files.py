@@ -204,6 +204,16 @@ def write_remote(path: str, parts: Iterable[bytes]) -> None:
         system.move(temporary, inner)
 
 
+def rename(path: str, target: str) -> None:
+    """Give a file another name in the same file system, in one act. Not for object stores, which have no such thing."""
+    local, local_target = local_path(path), local_path(target)
+    if local is not None and local_target is not None:
+        os.rename(local, local_target)
+        return
+    system, inner = _remote(path)
+    system.move(inner, _remote(target)[1])
+
+
 def sync(path: str) -> None:
     """Wait until the disk has a local file's content, or a local folder's names. It does not matter who wrote it."""
     local = local_path(path)

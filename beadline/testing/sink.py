@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from beadline.common.typeinfo import TypeInformation
-from beadline.connectors.row_files import RollingPolicy, RowFileSink
+from beadline.connectors.files import RollingPolicy, RowFileSink
 from beadline.connectors.sink import StagedSink, Stager
 from beadline.datastream.connectors.base import Sink
 from beadline.state.codec import dumps

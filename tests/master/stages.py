@@ -15,7 +15,7 @@ from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot
-from beadline.connectors.row_files import RollingPolicy, RowFileSink
+from beadline.connectors.files import RollingPolicy, RowFileSink
 from beadline.graph.plan import Plan
 from beadline.graph.program import Program as WholeProgram
 from beadline.graph.specs import SinkSpec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from beadline.checkpoint.settings import Retention
 from beadline.checkpoint.storage import read_snapshot
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
-from beadline.connectors import row_files
-from beadline.connectors.row_files import RollingPolicy
+from beadline.connectors.files import RollingPolicy, pieces
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.master.events import NotWritten, Request, Written
+from beadline.master.sinks import Sinks
 from tests.master.stages import Driver, rows_in, staged_files
 
 
@@ -171,7 +172,7 @@ def test_one_that_is_written_after_it_was_given_up_goes_away(tmp_path: Path) -> 
 def test_staged_rows_of_one_that_was_given_up_stay_until_it_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_files, "_INLINE", 0)
+    monkeypatch.setattr(pieces, "_INLINE", 0)
     driver = Driver(tmp_path, timeout_ms=5000)
     driver.step()
     driver.trigger()
@@ -258,7 +259,7 @@ def test_who_asks_in_vain_is_told_why(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_savepoint_holds_copies_of_all_it_needs(
     inline: int, format: SavepointFormatType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_files, "_INLINE", inline)
+    monkeypatch.setattr(pieces, "_INLINE", inline)
     driver = Driver(tmp_path / "job", policy=RollingPolicy(), inline_threshold=0)
     driver.step()
     answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints", format)
@@ -283,7 +284,7 @@ def test_a_savepoint_holds_copies_of_all_it_needs(
 
 
 def test_without_checkpoints_a_savepoint_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_files, "_INLINE", 0)
+    monkeypatch.setattr(pieces, "_INLINE", 0)
     driver = Driver(tmp_path / "job", interval_ms=None, exactly_once=False)
     driver.step()
     answer = request(driver, CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
@@ -325,6 +326,118 @@ def test_a_savepoint_to_stop_with_commits(tmp_path: Path) -> None:
     assert not answer.done(), "the job has not ended yet"
     driver.checkpoints.answer_the_end(JobStatus.FINISHED)
     assert whole(driver, answer.result(0))
+
+
+def consume(folder: Path) -> list[str]:
+    """Take everything away that is visible."""
+    found = rows_in(folder)
+    for path in folder.rglob("part-*"):
+        path.unlink()
+    return found
+
+
+def test_what_was_taken_away_after_a_stop_does_not_come_back(tmp_path: Path) -> None:
+    """The job stops with a savepoint, whoever reads its files takes them, and the job goes on from the savepoint."""
+    driver = Driver(tmp_path)
+    driver.step()
+    answer = request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints")
+    driver.pump()
+    driver.checkpoints.answer_the_end(JobStatus.FINISHED)
+    resumable = driver.checkpoints.close(JobStatus.FINISHED)
+    driver.sinks.close(discard=not resumable)
+    assert consume(tmp_path / "out") == rows(3)
+    for _ in range(2):  # and fails at once, and is started again
+        other = Driver(tmp_path, restore_path=answer.result(0))
+        assert rows_in(tmp_path / "out") == []
+    other.step()
+    other.checkpoint()
+    assert rows_in(tmp_path / "out") == sorted(set(rows(6)) - set(rows(3)))
+
+
+def test_who_starts_from_a_savepoint_publishes_what_the_stopped_job_could_not(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints")
+    while not (found := list((tmp_path / "savepoints").glob("savepoint-*/_metadata"))):
+        time.sleep(0.01)
+    driver.die()  # when the savepoint is there, and before its output is
+    assert rows_in(tmp_path / "out") == []
+    Driver(tmp_path, restore_path=str(found[0]))
+    assert consume(tmp_path / "out") == rows(3)
+    Driver(tmp_path, restore_path=str(found[0]))
+    assert rows_in(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_savepoint_outlives_a_job_that_can_not_publish(goes_on: bool, tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    answer = request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints", NATIVE)
+    driver.cluster.fail = OSError("the disk is away")
+    with pytest.raises(JobExecutionError, match="the disk is away"):
+        driver.pump()
+    driver.cluster.fail = None
+    if goes_on:
+        driver.go_back()
+        driver.step()
+        driver.trigger()
+        driver.written()
+    driver.checkpoints.answer_the_end(JobStatus.FINISHED)
+    driver.checkpoints.close(JobStatus.FAILED)
+    driver.sinks.close(discard=True)
+    assert rows_in(tmp_path / "out") == []
+    Driver(tmp_path, restore_path=str(next((tmp_path / "savepoints").glob("savepoint-*"))))
+    assert rows_in(tmp_path / "out") == rows(3)
+    assert answer.done()
+
+
+@pytest.mark.parametrize("kind", [CheckpointKind.SAVEPOINT, CheckpointKind.CANCEL_WITH_SAVEPOINT])
+def test_a_savepoint_leaves_out_what_is_being_published(kind: CheckpointKind, tmp_path: Path) -> None:
+    """Its checkpoint has completed, and it appears: from the savepoint it would come again."""
+    driver = Driver(tmp_path)
+    driver.step()
+    driver.trigger()
+    driver.checkpoints._publish = lambda id, ready: None  # type: ignore[method-assign]
+    driver.handle(driver.written())
+    assert rows_in(tmp_path / "out") == []
+    driver.step()
+    answer = request(driver, kind, tmp_path / "savepoints")
+    driver.pump()
+    driver.checkpoints.answer_the_end(JobStatus.CANCELED)
+    assert consume(tmp_path / "out") == rows(3), "before the savepoint is there"
+    other = Driver(tmp_path, restore_path=answer.result(0))
+    other.checkpoint()
+    assert rows_in(tmp_path / "out") == sorted(set(rows(6)) - set(rows(3)))
+
+
+def test_a_driver_that_is_fenced_while_it_goes_back_takes_nothing_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is paused after it looked at its lease. The next driver goes on from a checkpoint that it did not hear of, and
+    has not published the output yet."""
+    driver = Driver(tmp_path)
+    driver.step()
+    driver.trigger()
+    driver.written()  # nobody hears of it
+
+    def paused(self: Any, ready: Any) -> None:
+        """The next driver comes to where it publishes what it has restored."""
+        driver.checkpoints.job_failed()
+        with pytest.raises(Fenced):
+            driver.go_back()
+        publish(self, ready)
+
+    publish = Sinks.publish
+    with monkeypatch.context() as patch:
+        patch.setattr(driver.lease, "check", _passes_once(driver.lease.check))
+        patch.setattr(Sinks, "publish", paused)
+        Driver(tmp_path, restore_path="latest")
+    assert rows_in(tmp_path / "out") == rows(3)
+
+
+def _passes_once(check: Any) -> Any:
+    calls = iter([True])
+    return lambda: None if next(calls, False) else check()
 
 
 def test_a_savepoint_to_cancel_with_commits_nothing(tmp_path: Path) -> None:
@@ -472,7 +585,8 @@ def test_a_fenced_driver_deletes_nothing(tmp_path: Path) -> None:
     driver.step()
     pointer = driver.checkpoint()
     Lease.acquire(driver.home.storage.job_folder(driver.home.job_id))  # type: ignore[attr-defined]
-    driver.checkpoints.leave_behind(0)
+    with pytest.raises(Fenced):
+        driver.checkpoints.leave_behind(0)
     driver.drop_garbage(frozenset(read_snapshot(pointer).files()))
     assert whole(driver, pointer)
 

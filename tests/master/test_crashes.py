@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beadline.checkpoint.lookup import list_job
-from beadline.connectors import row_files
-from beadline.connectors.row_files import RollingPolicy
+from beadline.connectors.files import RollingPolicy, pieces, renaming
 from beadline.errors import BeadlineError
+from beadline.master import sinks
 from tests.master.stages import Driver, rows_in, staged_files
 
 POLICIES = {
@@ -125,6 +125,7 @@ class World:
         self.out = folder / "out"
         self.policy = policy
         self.options = {"timeout_ms": 100_000, **options}
+        self.taken: list[str] = []
         self.zombie: SlowDriver | None = None
         self.driver = self.start(None)
         if not self.driver.settings.exactly_once:
@@ -148,7 +149,7 @@ class World:
 
     def check(self) -> None:
         assert self.driver.counts() == self.driver.expected_counts()
-        rows = rows_in(self.out)
+        rows = self.taken + rows_in(self.out)
         assert len(set(rows)) == len(rows), "nothing twice, at no time"
         for pointer in self.driver.checkpoints.pointers.values():
             assert self.driver.home.storage.verify(self.driver.home.storage.read(pointer)) == []
@@ -199,11 +200,17 @@ class World:
                     path.write_bytes(path.read_bytes()[:-1])
                     self.resume()
             case "crash in publishing":
-                self._crash_in(row_files.os, "replace", number + 1, driver.publish)
+                self._crash_in(renaming, ("rename", "sync")[number % 2], number + 1, driver.publish)
+            case "crash in pre-committing":
+                self._crash_in(renaming, "_write", number + 1, lambda: driver.write(0))
+            case "consume":
+                self.taken += rows_in(self.out)
+                for path in self.out.rglob("part-*"):
+                    path.unlink()
             case "crash in writing":
                 self._crash_in(os, "rename", number + 1, lambda: driver.write(0))
             case "crash in restoring":
-                self._crash_in(row_files.os, "unlink" if number % 2 else "replace", number + 1, driver.go_back)
+                self._crash_in(*((os, "unlink") if number % 2 else (renaming, "rename")), number + 1, driver.go_back)
             case "zombie":
                 self._zombie_acts(number)
 
@@ -236,27 +243,53 @@ class World:
 
 numbers = st.integers(0, 6)
 small = ["write", "hear", "tick", "merge", "time out", "zombie"]
-crashes = ["crash", "fail", "go back far", "damage", "crash in publishing", "crash in writing", "crash in restoring"]
-actions = st.one_of(
-    st.tuples(st.sampled_from(["step", "take"]), st.integers(0, 4)),
-    st.tuples(st.sampled_from(["take", "complete", "publish", "checkpoint"]), numbers),
-    st.tuples(st.sampled_from(["take", "complete", "publish", "checkpoint"]), numbers),
-    st.tuples(st.sampled_from(small), numbers),
-    st.tuples(st.sampled_from(crashes), numbers),
-)
+crashes = [
+    "crash",
+    "fail",
+    "crash in publishing",
+    "crash in pre-committing",
+    "crash in writing",
+    "crash in restoring",
+]
+
+
+def actions_with(*more: str) -> st.SearchStrategy[tuple[str, int]]:
+    return st.one_of(
+        st.tuples(st.sampled_from(["step", "take"]), st.integers(0, 4)),
+        st.tuples(st.sampled_from(["take", "complete", "publish", "checkpoint"]), numbers),
+        st.tuples(st.sampled_from(["take", "complete", "publish", "checkpoint"]), numbers),
+        st.tuples(st.sampled_from(small), numbers),
+        st.tuples(st.sampled_from([*crashes, *more]), numbers),
+    )
+
+
+actions = actions_with("go back far", "damage")
+# Who goes back beyond what was published can't take back what a consumer has.
+with_a_consumer = st.one_of(actions_with(), st.just(("consume", 0)))
+
+
+any_world = {
+    "policy": st.sampled_from(sorted(POLICIES)),
+    "inline": st.sampled_from([0, 3, 1 << 16]),
+    "retained": st.integers(1, 3),
+    "max_concurrent": st.integers(1, 2),
+    "warm": st.integers(0, 3),
+}
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    acts=st.lists(actions, min_size=4, max_size=25),
-    policy=st.sampled_from(sorted(POLICIES)),
-    inline=st.sampled_from([0, 3, 1 << 16]),
-    retained=st.integers(1, 3),
-    max_concurrent=st.integers(1, 2),
-    exactly_once=st.booleans(),
-    warm=st.integers(0, 3),
-)
-def test_every_row_is_there_once(
+@given(acts=st.lists(actions, min_size=4, max_size=25), exactly_once=st.booleans(), **any_world)
+def test_every_row_is_there_once(acts: list[tuple[str, int]], **world: Any) -> None:
+    play(acts, **world)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(acts=st.lists(with_a_consumer, min_size=4, max_size=25), **any_world)
+def test_every_row_is_consumed_once(acts: list[tuple[str, int]], **world: Any) -> None:
+    play(acts, exactly_once=True, **world)
+
+
+def play(
     acts: list[tuple[str, int]],
     policy: str,
     inline: int,
@@ -268,7 +301,8 @@ def test_every_row_is_there_once(
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(os, "fsync"),  # processes die here, not machines
-        mock.patch.object(row_files, "_INLINE", inline),
+        mock.patch.object(pieces, "_INLINE", inline),
+        mock.patch.object(sinks, "_LIGHT", inline - 1),
     ):
         world = World(
             Path(folder),
@@ -283,7 +317,7 @@ def test_every_row_is_there_once(
         driver = world.driver
         driver.step(2, final=True)
         driver.finish()
-        assert rows_in(world.out) == sorted(str(number) for number in range(driver.offset))
+        assert sorted(world.taken + rows_in(world.out)) == sorted(str(number) for number in range(driver.offset))
         assert driver.checkpoints.may_end
         assert driver.counts() == driver.expected_counts()
         # When nobody can go back any more, nothing is left of all the attempts.
@@ -299,7 +333,7 @@ def test_the_simulation_can_fail() -> None:
         world = World(Path(folder), POLICIES["at checkpoints"])
         for act in [("step", 2), ("tick", 0), ("write", 0), ("hear", 0)]:
             world.do(act)
-        world.driver.sinks._publishing.clear()  # as if it were visible
+        world.driver.sinks._outputs.clear()  # as if it were visible
         for act in [("step", 2), ("tick", 0), ("write", 0), ("hear", 0), ("crash", 0)]:
             world.do(act)
         world.driver.step(1, final=True)

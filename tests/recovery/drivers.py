@@ -34,6 +34,7 @@ class Driver:
 
     :param resume: what to give ``-s``
     :param dies: one of :data:`tests.recovery.dying.POINTS`
+    :param out: where the files go; ``folder/out`` if not said
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Driver:
         resume: str | None = None,
         options: Mapping[str, str] | None = None,
         dies: str | None = None,
+        out: str | None = None,
     ) -> None:
         self._folder = folder
         self._before = newest_checkpoint(folder)
@@ -53,6 +55,7 @@ class Driver:
         command = [sys.executable, "-m", "beadline.cli.main", "run"]
         command += ["-s", resume] if resume is not None else []
         command += [*definitions, str(ROOT / "tests/recovery/program.py"), str(folder), str(records), str(pace)]
+        command += [out] if out is not None else []
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         if dies is not None:
             environment[VARIABLE] = dies

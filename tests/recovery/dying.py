@@ -9,6 +9,9 @@ from functools import partial
 from typing import Any
 
 from beadline.checkpoint.storage import FileSystemCheckpointStorage
+from beadline.connectors.files import renaming
+from beadline.connectors.files.committer import FileCommitter
+from beadline.connectors.files.place import publish
 from beadline.master.sinks import Sinks
 
 VARIABLE = "BEADLINE_TEST_DIES"
@@ -32,12 +35,29 @@ def _half_way(call: Callable[..., None], first: Any) -> None:
     _die()
 
 
+def _after_a_rename(call: Callable[..., None], ready: Any) -> None:
+    """The driver dies when a task has renamed a file, and not made the name durable yet."""
+    FileCommitter.publisher = lambda self: partial(_publish_and_kill, os.getpid())  # type: ignore[method-assign]
+    call(ready)
+
+
+def _publish_and_kill(driver: int, committable: Any) -> None:
+    def kill(path: str) -> None:
+        os.kill(driver, signal.SIGKILL)
+
+    renaming.sync = kill  # type: ignore[attr-defined]
+    publish(committable)
+
+
 # Which method it dies in, and how.
 POINTS: dict[str, tuple[type, str, Any]] = {
+    "before output is pre-committed": (Sinks, "_precommit", _before),
+    "after output was pre-committed": (Sinks, "_precommit", _after),
     "before a checkpoint appears": (FileSystemCheckpointStorage, "_publish", _before),
     "after a checkpoint has appeared": (FileSystemCheckpointStorage, "_publish", _after),
     "before output is published": (Sinks, "publish", _before),
     "in the middle of publishing": (Sinks, "publish", _half_way),
+    "after a file was renamed": (Sinks, "publish", _after_a_rename),
     "after output was published": (Sinks, "publish", _after),
 }
 

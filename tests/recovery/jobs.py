@@ -241,11 +241,15 @@ def lines_of(
 
 
 def to_files(
-    stream: DataStream, folder: Path | str, rolling: RollingPolicy | None = None, uid: str | None = "files"
+    stream: DataStream,
+    folder: Path | str,
+    rolling: RollingPolicy | None = None,
+    uid: str | None = "files",
+    out: str | None = None,
 ) -> None:
-    """Write lines to ``folder/out``, a part at each checkpoint."""
+    """Write lines to ``folder/out``, or elsewhere, a part at each checkpoint."""
     sink = (
-        FileSink.for_row_format(str(Path(folder) / "out"), Encoder.simple_string_encoder())
+        FileSink.for_row_format(out or str(Path(folder) / "out"), Encoder.simple_string_encoder())
         .with_output_file_config(OutputFileConfig.builder().with_part_suffix(".txt").build())
         .with_rolling_policy(rolling or RollingPolicy.on_checkpoint_rolling_policy())
         .build()
@@ -268,10 +272,14 @@ def visible(folder: Path | str) -> list[str]:
             found = re.fullmatch(r"part-\w+-(\d+)-(\d+)\.txt", path.name)
             assert found is not None, f"a stranger is visible: {path}"
             parts.append((int(found[1]), int(found[2]), path))
+    return lines_in([(subtask, counter, path.read_text()) for subtask, counter, path in sorted(parts)])
+
+
+def lines_in(parts: list[tuple[int, int, str]]) -> list[str]:
+    """The lines of parts, which are told by subtask, counter and content, in the order in which they were written."""
     lines: list[str] = []
-    for *_, path in sorted(parts):
-        text = path.read_text()
-        assert text.endswith("\n"), f"{path} ends in the middle of a line"
+    for subtask, counter, text in sorted(parts):
+        assert text.endswith("\n"), f"part {counter} of subtask {subtask} ends in the middle of a line"
         lines += text.splitlines()
     return lines
 

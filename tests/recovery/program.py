@@ -1,4 +1,4 @@
-"""The job as a program of its own, to be killed, stopped and resumed: ``program.py FOLDER RECORDS PACE``."""
+"""The job as a program of its own, to be killed, stopped and resumed: ``program.py FOLDER RECORDS PACE [OUT]``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.recovery.jobs import environment, lines_of, to_files
 from tests.sessions import start_session
 
 
-def main(folder: str, records: str, pace: str) -> None:
+def main(folder: str, records: str, pace: str, out: str | None = None) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(relativeCreated)d %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     if dying.VARIABLE in os.environ:
@@ -21,7 +21,7 @@ def main(folder: str, records: str, pace: str) -> None:
     start_session()
     (Path(folder) / "out").mkdir(exist_ok=True)
     env = environment(folder, get_overrides())
-    to_files(lines_of(env, int(records), folder, pace=float(pace)), folder)
+    to_files(lines_of(env, int(records), folder, pace=float(pace)), folder, out=out)
     env.execute("recovery")
     print("the job has ended", flush=True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recovery.consuming import of_folder
 from tests.recovery.drivers import Driver, newest_checkpoint
 from tests.recovery.dying import POINTS
 from tests.recovery.jobs import STEP, differences, leftovers, visible
@@ -63,16 +64,30 @@ def test_a_driver_killed_at_random_moments(tmp_path: Path, drivers: list[Driver]
     assert leftovers(tmp_path) == []
 
 
-@pytest.mark.skipif(not NIGHTLY, reason="takes a minute and more; set BEADLINE_NIGHTLY")
-def test_a_driver_killed_at_each_point_of_the_commit_protocol(tmp_path: Path, drivers: list[Driver]) -> None:
-    records = 25 * STEP
-    for point in POINTS:
-        driver = Driver(tmp_path, records, 0.0, "latest" if newest_checkpoint(tmp_path) else None, dies=point)
-        drivers.append(driver)
-        assert driver.end() == -signal.SIGKILL, f"{point}: {driver!r}"
-        assert differences(visible(tmp_path), records, whole=False) == [], point
-    last = Driver(tmp_path, records, 0.0, "latest")
-    drivers.append(last)
-    assert last.end() == 0, last
-    assert differences(visible(tmp_path), records) == []
+# At night at each point of the commit protocol, by day at those of publishing.
+OF_PUBLISHING = (
+    "before output is pre-committed",
+    "after output was pre-committed",
+    "before output is published",
+    "after a file was renamed",
+    "after output was published",
+)
+
+
+def test_files_that_a_consumer_takes_away_do_not_come_back(tmp_path: Path, drivers: list[Driver]) -> None:
+    """It moves, renames and deletes them as they appear, while drivers are killed at each point of publishing."""
+    points = list(POINTS) if NIGHTLY else OF_PUBLISHING
+    records = 8 * len(points) * STEP
+    with of_folder(tmp_path) as consumer:
+        for point in points:
+            driver = Driver(tmp_path, records, PACE, "latest" if newest_checkpoint(tmp_path) else None, dies=point)
+            drivers.append(driver)
+            assert driver.end() == -signal.SIGKILL, f"{point}: {driver!r}"
+            assert differences(consumer.look(), records, whole=False) == [], point
+        seen = len(consumer.look())
+        last = Driver(tmp_path, records, PACE, "latest")
+        drivers.append(last)
+        assert last.end() == 0, last
+        assert 0 < seen < records, "the kills came in the middle"
+        assert differences(consumer.look(), records) == []
     assert leftovers(tmp_path) == []

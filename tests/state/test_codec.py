@@ -128,7 +128,7 @@ def by_name(module: str, name: str, *arguments: Any) -> bytes:
         ("os", "system"), ("posix", "system"), ("subprocess", "Popen"), ("builtins", "eval"), ("builtins", "exec"),
         ("builtins", "__import__"), ("importlib", "import_module"), ("functools", "partial"),
         ("pickle", "loads"), ("cloudpickle.cloudpickle", "_make_function"), ("operator", "attrgetter"),
-        ("beadline.state.codec", "loads_trusted"), ("beadline.connectors.row_files", "publish"),
+        ("beadline.state.codec", "loads_trusted"), ("beadline.connectors.files.place", "publish"),
         ("builtins", "list.__class__"), ("beadline.commonplace", "anything"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beadline.common import Types
-from beadline.connectors.sink import Committer, StagedSink
+from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.testing import VerifyingSink
 
 
@@ -36,7 +36,7 @@ class Run:
         self.committer.sealed(pieces, self.step_number, final)
 
     def checkpoint(self) -> tuple[int, Any, list[Any]]:
-        self.waiting += self.committer.due(at_checkpoint=True)
+        self.waiting += map(self.committer.precommitter(), self.committer.due(at_checkpoint=True))
         return self.step_number, self.committer.snapshot(), list(self.waiting)
 
     def complete(self) -> None:
@@ -47,7 +47,7 @@ class Run:
     def restore(self, checkpoint: tuple[int, Any, list[Any]]) -> None:
         self.step_number, staged, committables = checkpoint
         self.waiting = []
-        self.committer.restore(staged, committables)
+        self.committer.restore(staged, [Held(staged, [], committables)])
         for committable in committables:
             self.committer.publisher()(committable)
 

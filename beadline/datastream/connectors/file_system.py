@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo
 
 from beadline.common import Duration, Encoder
 from beadline.common.typeinfo import TypeInformation, Types
-from beadline.connectors import row_files
-from beadline.connectors.row_files import RowFileSink
+from beadline.connectors import files
+from beadline.connectors.files import RowFileSink
+from beadline.connectors.files.place import check_base
 from beadline.connectors.text_files import TextFileSource
 from beadline.datastream.connectors.base import Sink, Source
 from beadline.datastream.connectors.file_formats import BulkFormat, StreamFormat
@@ -164,7 +165,7 @@ class _DateTimeBucket:
 class RollingPolicy:
     """When a part file is complete."""
 
-    def __init__(self, policy: row_files.RollingPolicy) -> None:
+    def __init__(self, policy: files.RollingPolicy) -> None:
         self.policy = policy
 
     @staticmethod
@@ -173,11 +174,11 @@ class RollingPolicy:
     ) -> DefaultRollingPolicy:
         if min(part_size, rollover_interval, inactivity_interval) <= 0:
             raise ConfigurationError("default_rolling_policy(): size and intervals must be positive")
-        return DefaultRollingPolicy(row_files.RollingPolicy(part_size, rollover_interval, inactivity_interval))
+        return DefaultRollingPolicy(files.RollingPolicy(part_size, rollover_interval, inactivity_interval))
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        return OnCheckpointRollingPolicy(row_files.RollingPolicy(on_checkpoint=True))
+        return OnCheckpointRollingPolicy(files.RollingPolicy(on_checkpoint=True))
 
 
 class DefaultRollingPolicy(RollingPolicy):
@@ -242,7 +243,11 @@ class FileCompactor:
 
 
 class FileSink(Sink):
-    """Rows to files: ``FileSink.for_row_format(path, Encoder.simple_string_encoder()).build()``."""
+    """Rows to files: ``FileSink.for_row_format(path, Encoder.simple_string_encoder()).build()``.
+
+    The path is one on a mounted file system, an ``s3://`` URI (with ``pip install 'beadline[s3]'``) or an ``hdfs://``
+    one. A file appears when it is complete, and once: what you move or delete does not come back.
+    """
 
     def __init__(self, builder: FileSink.RowFormatBuilder) -> None:
         self._builder = builder
@@ -270,10 +275,7 @@ class FileSink(Sink):
         """Sets up a :class:`FileSink`."""
 
         def __init__(self, base_path: str, encoder: Encoder) -> None:
-            if "://" in base_path and not base_path.startswith("file://"):
-                raise UnsupportedFeatureError(
-                    f"FileSink writes to mounted file systems; {base_path} is not supported by Beadline yet"
-                )
+            check_base(base_path)
             self._base_path = base_path
             self._encoder = encoder
             self._bucket_assigner: BucketAssigner = BucketAssigner.date_time_bucket_assigner()

@@ -1,0 +1,9 @@
+"""Rows to files that are complete when they appear, and appear once.
+
+``sink`` writes pieces in tasks, ``committer`` gathers them into parts on the driver, and a ``place`` knows how a part
+appears: by a rename (``renaming``) or by the end of a multipart upload (``s3``).
+"""
+
+from beadline.connectors.files.sink import RollingPolicy, RowFileSink
+
+__all__ = ["RollingPolicy", "RowFileSink"]

@@ -1,0 +1,178 @@
+"""Gathers the pieces of a file sink into parts, one per bucket and subtask, and brings them out.
+
+The counters of parts are in the checkpoint. Parts that were published after the checkpoint that is restored are
+removed, and their rows come again; what a consumer has taken by then can't be taken back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from beadline.connectors.files.pieces import Piece, paths_of, spilled, with_data
+from beadline.connectors.files.place import Place, publish
+from beadline.connectors.files.policy import RollingPolicy
+from beadline.connectors.sink import Committer, Held
+from beadline.state.files import parent, sync
+
+_LOG = logging.getLogger("beadline")
+
+
+@dataclass
+class _OpenPart:
+    opened_at: int
+    changed_at: int
+    pieces: list[Piece] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
+
+class FileCommitter(Committer):
+    """A part is ``{"target": path, "pieces": […]}``; what a committable is, its place knows."""
+
+    def __init__(self, place: Place, policy: RollingPolicy) -> None:
+        self._place = place
+        self._names = place.names
+        self._policy = policy
+        self._open: dict[tuple[str, int], _OpenPart] = {}
+        self._counters: dict[int, int] = {}
+        self._now = 0
+        self._final = False
+        self._durable: set[str] = set()
+        self._handed_out: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<FileCommitter of {self._names.base}: {len(self._open)} open parts>"
+
+    def sealed(self, pieces: list[Any], now: int, final: bool) -> None:
+        self._now, self._final = now, final
+        for piece in pieces:
+            part = self._open.setdefault((piece.bucket, piece.subtask), _OpenPart(now, now))
+            part.pieces = spilled([*part.pieces, piece], self._names.staging)
+            part.changed_at = now
+
+    def due(self, at_checkpoint: bool) -> list[Any]:
+        return [self._hand_out(*key) for key, part in list(self._open.items()) if self._is_full(part, at_checkpoint)]
+
+    def _is_full(self, part: _OpenPart, at_checkpoint: bool) -> bool:
+        age, idle = self._now - part.opened_at, self._now - part.changed_at
+        return self._final or self._policy.is_full(part.size, age, idle, at_checkpoint)
+
+    def _hand_out(self, bucket: str, subtask: int) -> dict[str, Any]:
+        part = self._open.pop((bucket, subtask))
+        counter = self._counters.get(subtask, 0)
+        self._counters[subtask] = counter + 1
+        self._handed_out |= paths_of(part.pieces)
+        target = self._names.target(bucket, subtask, counter)
+        return {"target": target, "pieces": [piece.as_data() for piece in part.pieces]}
+
+    # -- two phases
+
+    def precommitter(self) -> Callable[[Any], Any]:
+        return self._place.make_ready
+
+    def weight(self, part: Any) -> int:
+        return sum(piece.size for piece in _pieces(part["pieces"]))
+
+    def sweep(self, known: list[Any]) -> None:
+        named = {self._place.key_of(committable) for committable in known}
+        # Whatever stays is removed at the next time, or when the job ends.
+        with contextlib.suppress(OSError):
+            for key, epoch in list(self._place.ready()):
+                if epoch == self._names.epoch and key not in named:
+                    self._place.give_up(key)
+
+    def make_durable(self, snapshot: Any) -> None:
+        paths = paths_of(_pieces_of(Held(snapshot, [], [])))
+        new = paths - self._durable
+        for path in new:
+            sync(path)
+        for folder in {parent(path) for path in new}:
+            sync(folder)
+        self._durable = paths
+
+    def publisher(self) -> Callable[[Any], None]:
+        return publish
+
+    # -- checkpoints
+
+    def snapshot(self) -> Any:
+        return _snapshot(list(self._open.values()), self._counters)
+
+    def restore(self, snapshot: Any, needed: list[Held]) -> None:
+        self._open.clear()
+        for part in _parts(snapshot):
+            part.pieces = spilled(part.pieces, self._names.staging)
+            self._open[part.pieces[0].bucket, part.pieces[0].subtask] = part
+        self._counters = dict(snapshot["counters"])
+        self._final = False
+        self._give_up_others(needed)
+        for path, name in list(self._place.parts()):
+            # Those of later epochs are another driver's.
+            if name.counter >= self._counters.get(name.subtask, 0) and name.epoch <= self._names.epoch:
+                _LOG.warning(
+                    "%s was written after the checkpoint that is restored, and is removed: its rows come again", path
+                )
+                self._place.remove(path)
+
+    def _give_up_others(self, needed: list[Held]) -> None:
+        """Of what drivers up to this one made ready, only what is named stays."""
+        named = {self._place.key_of(committable) for held in needed for committable in held.committables}
+        for key, _ in list(self._place.ready()):
+            if key not in named:
+                self._place.give_up(key)
+
+    def portable(self, snapshot: Any, parts: list[Any]) -> Any:
+        """What was handed out is open again, before the rows that came later: who restores it gives it a name."""
+        merged: dict[tuple[str, int], _OpenPart] = {}
+        handed_out = [_OpenPart(0, 0, _pieces(part["pieces"])) for part in parts]
+        for part in [*handed_out, *_parts(snapshot)]:
+            first = part.pieces[0]
+            own = merged.setdefault((first.bucket, first.subtask), _OpenPart(part.opened_at, part.changed_at))
+            own.changed_at = max(own.changed_at, part.changed_at)
+            own.pieces += [with_data(piece) for piece in part.pieces]
+        return _snapshot(list(merged.values()), dict(snapshot["counters"]))
+
+    def tidy(self, needed: list[Held], idle: bool) -> None:
+        candidates = self._handed_out
+        if idle:
+            candidates = candidates | self._place.pieces()
+            self._give_up_others(needed)
+        if not candidates:
+            return
+        kept = set().union(*(paths_of(part.pieces) for part in self._open.values()))
+        for held in needed:
+            kept |= paths_of(_pieces_of(held))
+        for path in candidates - kept:
+            # What another job staged, from whose checkpoint this one started, is not ours to remove.
+            if parent(parent(path)) == self._names.all_staged:
+                with contextlib.suppress(OSError):
+                    self._place.remove(path)
+        self._handed_out &= kept
+
+    def close(self, discard: bool) -> None:
+        if discard:
+            self._place.clear()
+
+
+def _snapshot(parts: list[_OpenPart], counters: dict[int, int]) -> Any:
+    as_data = [[p.opened_at, p.changed_at, [piece.as_data() for piece in p.pieces]] for p in parts]
+    return {"parts": as_data, "counters": sorted(counters.items())}
+
+
+def _parts(snapshot: Any) -> list[_OpenPart]:
+    return [_OpenPart(opened, changed, _pieces(pieces)) for opened, changed, pieces in snapshot["parts"]]
+
+
+def _pieces(as_data: list[Any]) -> list[Piece]:
+    return [Piece(*piece) for piece in as_data]
+
+
+def _pieces_of(held: Held) -> list[Piece]:
+    found = [piece for part in _parts(held.staged) for piece in part.pieces] if held.staged is not None else []
+    return found + [piece for part in held.parts for piece in _pieces(part["pieces"])]

@@ -1,0 +1,108 @@
+"""Where the parts of a file sink appear.
+
+A part must appear whole, at one moment, and only once, even if a consumer has taken it away since. So a place makes it
+ready first, and making it appear uses up what was made ready: what is not there any more has appeared.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from beadline.connectors.files.names import Names, PartName
+from beadline.errors import ConfigurationError, UnsupportedFeatureError
+from beadline.state.files import local_path
+
+# pyarrow.fs moves a file there in one act of the server.
+_RENAMING = frozenset({"hdfs", "viewfs"})
+
+
+class Place(ABC):
+    """The same verbs for each kind of place. A part is ``{"target": path, "pieces": […]}``."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Called on the driver before the first step."""
+
+    @abstractmethod
+    def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
+        """Put the pieces of a part together, durable and hidden, as something that no other attempt makes. Gives the
+        committable. Runs in tasks."""
+
+    @abstractmethod
+    def key_of(self, committable: dict[str, Any]) -> Any:
+        """What names the thing that was made ready, as :meth:`ready` names it."""
+
+    @abstractmethod
+    def ready(self) -> Iterator[tuple[Any, int]]:
+        """What drivers of this sink have made ready and has not appeared, with their epochs."""
+
+    @abstractmethod
+    def give_up(self, key: Any) -> None:
+        """Remove what was made ready; nobody can make it appear any more."""
+
+    @abstractmethod
+    def parts(self) -> Iterator[tuple[str, PartName]]:
+        """The parts of this sink that have appeared and are still there."""
+
+    @abstractmethod
+    def pieces(self) -> set[str]:
+        """The files of pieces that drivers up to this one have staged."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None:
+        """Delete a part or the file of a piece; it may be gone already."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove all that drivers up to this one have staged or made ready."""
+
+
+def place_of(names: Names) -> Place:
+    if local_path(names.base) is None and urlsplit(names.base).scheme == "s3":
+        from beadline.connectors.files.s3 import Uploads
+
+        return Uploads(names)
+    from beadline.connectors.files.renaming import RenamedFiles
+
+    return RenamedFiles(names)
+
+
+def publish(committable: dict[str, Any]) -> None:
+    """Make a part appear. If that was done before, nothing happens, whatever has become of the part since."""
+    if "upload" in committable:
+        from beadline.connectors.files.s3 import publish_upload
+
+        publish_upload(committable)
+    else:
+        from beadline.connectors.files.renaming import publish_file
+
+        publish_file(committable)
+
+
+def check_base(path: str) -> None:
+    """Refuse a path where no place could keep its promise."""
+    if path.startswith("file:"):
+        host = urlsplit(path).netloc
+        if host not in ("", "localhost"):
+            raise ConfigurationError(
+                f"{path} names a host, '{host}', and files can be written to this one only: write file:///{host}… for "
+                "a path from the root, or a path without file: for a relative one"
+            )
+    elif local_path(path) is None:
+        scheme = urlsplit(path).scheme
+        if scheme == "s3":
+            from beadline.connectors.files.s3 import require_boto3
+
+            require_boto3()
+        elif scheme not in _RENAMING:
+            raise UnsupportedFeatureError(
+                f"FileSink can't write to {path}: of {scheme}:// Beadline knows neither an atomic rename nor uploads "
+                "that are completed later, so files could appear twice or half written. It writes to mounted file "
+                "systems, s3:// and hdfs://"
+            )

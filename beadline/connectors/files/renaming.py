@@ -1,0 +1,174 @@
+"""Parts that appear by a rename: on mounted file systems and HDFS.
+
+A part is made ready as one file in the sink's staging folder, under a name that only its attempt knows. A rename makes
+it appear and takes the ready file away, in one act of the file system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+from beadline.connectors.files.names import STAGING, PartName
+from beadline.connectors.files.pieces import Piece, content_of
+from beadline.connectors.files.place import Place
+from beadline.state.disks import naming
+from beadline.state.files import (
+    base_name,
+    delete_file,
+    delete_folder,
+    entries_of,
+    is_folder,
+    join,
+    local_path,
+    make_folder,
+    parent,
+    rename,
+    size_of,
+    sync,
+    write_remote,
+)
+
+_READY = "ready-"
+_TRIES = 5
+
+
+class RenamedFiles(Place):
+    """A committable is ``{"target": path, "source": path, "size": bytes}``."""
+
+    def prepare(self) -> None:
+        make_folder(self.names.staging)
+
+    def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
+        pieces = [Piece(*piece) for piece in part["pieces"]]
+        source = join(self.names.staging, _READY + uuid.uuid4().hex)
+        _write(source, content_of(pieces))
+        return {"target": part["target"], "source": source, "size": sum(piece.size for piece in pieces)}
+
+    def key_of(self, committable: dict[str, Any]) -> Any:
+        return committable.get("source")
+
+    def ready(self) -> Iterator[tuple[Any, int]]:
+        for path, epoch in self._staged():
+            if base_name(path).lstrip(".").startswith(_READY):
+                yield path, epoch
+
+    def give_up(self, key: Any) -> None:
+        delete_file(key)
+
+    def parts(self) -> Iterator[tuple[str, PartName]]:
+        return self._parts_in(self.names.base)
+
+    def _parts_in(self, folder: str) -> Iterator[tuple[str, PartName]]:
+        for entry in entries_of(folder):
+            path = join(folder, entry.name if local_path(folder) is not None else quote(entry.name))
+            if entry.folder:
+                if not entry.name.startswith(STAGING):
+                    yield from self._parts_in(path)
+            elif (part := self.names.part(entry.name)) is not None:
+                yield path, part
+
+    def pieces(self) -> set[str]:
+        return {path for path, _ in self._staged() if not base_name(path).lstrip(".").startswith(_READY)}
+
+    def _staged(self) -> Iterator[tuple[str, int]]:
+        """What drivers up to this one have in the staging folders, with their epochs."""
+        for epoch in self._epochs():
+            folder = join(self.names.all_staged, str(epoch))
+            for entry in entries_of(folder):
+                yield join(folder, entry.name), epoch
+
+    def _epochs(self) -> list[int]:
+        found = [int(entry.name) for entry in entries_of(self.names.all_staged) if entry.name.isdigit()]
+        return [epoch for epoch in found if epoch <= self.names.epoch]
+
+    def remove(self, path: str) -> None:
+        delete_file(path)
+
+    def clear(self) -> None:
+        with contextlib.suppress(OSError):
+            for epoch in self._epochs():
+                delete_folder(join(self.names.all_staged, str(epoch)))
+            if not entries_of(self.names.all_staged) and is_folder(self.names.all_staged):
+                delete_folder(self.names.all_staged)
+
+
+def publish_file(committable: dict[str, Any]) -> None:
+    """Make a part appear.
+
+    1. a file of that size is there already: the part has appeared, and of what was made ready only the name is left, as
+       some file systems do if the machine crashes in a rename. Anything else at that place is not ours to replace
+    2. rename. Of two attempts one wins, and the other finds nothing to rename
+    3. nothing to rename: the part has appeared before, and who took it away since has it
+    4. make both names durable, also after a rename whose attempt died before it could
+    """
+    source, target = committable["source"], committable["target"]
+    problem: OSError | None = None
+    for _ in range(_TRIES):
+        there = _size(target)
+        if there is not None and there != committable["size"] and _size(source) is not None:
+            raise FileExistsError(
+                f"{target} can't be published with {committable['size']} bytes: a file of {there} bytes is there that "
+                "this sink did not write. Move it away, and the job will go on"
+            )
+        if there is not None:
+            delete_file(source)
+            break
+        try:
+            rename(source, target)
+            break
+        except OSError as error:
+            if _size(source) is None:
+                _check_mounted(source)
+                break
+            problem = error
+            make_folder(parent(target))  # it was not there yet, or a consumer has just removed it
+    else:
+        assert problem is not None
+        raise problem
+    for folder in (parent(target), parent(source)):
+        with contextlib.suppress(FileNotFoundError):
+            sync(folder)
+
+
+def _size(path: str) -> int | None:
+    """None only if there is no such file: that nobody can tell is an error."""
+    local = local_path(path)
+    if local is None:
+        return size_of(path)
+    try:
+        return os.stat(local).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _check_mounted(source: str) -> None:
+    """A file system that is away is no proof that a part has appeared."""
+    base = parent(parent(parent(source)))
+    if not is_folder(base):
+        raise FileNotFoundError(
+            f"{base} is not there, so nobody can tell whether {base_name(source)} was published. Is the file system "
+            "mounted on this machine? If you removed the folder, make it again"
+        )
+
+
+def _write(path: str, content: Iterable[bytes]) -> None:
+    """Write a file and wait until it is durable, with its name."""
+    local = local_path(path)
+    if local is None:
+        write_remote(path, content)
+        return
+    try:
+        with naming(local), open(local, "xb") as stream:
+            stream.writelines(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        sync(parent(local))
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(local)
+        raise

@@ -1,0 +1,80 @@
+"""Rows to files: the sink, and what its tasks do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from beadline.connectors.files.committer import FileCommitter
+from beadline.connectors.files.names import Names
+from beadline.connectors.files.pieces import of_rows
+from beadline.connectors.files.place import check_base, place_of
+from beadline.connectors.files.policy import RollingPolicy
+from beadline.connectors.sink import Committer, StagedSink, Stager
+from beadline.state.files import local_path
+
+__all__ = ["RollingPolicy", "RowFileSink"]
+
+
+@dataclass
+class RowFileSink(StagedSink):
+    """Writes encoded rows to ``base_path/bucket/prefix-run[_epoch]-subtask-counter suffix``."""
+
+    base_path: str
+    encode: Callable[[Any], bytes]
+    bucket_of: Callable[[Any, int], str]
+    policy: RollingPolicy = field(default_factory=RollingPolicy)
+    prefix: str = "part"
+    suffix: str = ""
+    run: str = ""
+    epoch: int = 0
+
+    def prepare(self, run: str, epoch: int = 0) -> None:
+        self.run, self.epoch = run, epoch
+        check_base(self.base_path)
+        self.base_path = _absolute(self.base_path)
+        place_of(self.names).prepare()
+
+    @property
+    def names(self) -> Names:
+        return Names(self.base_path, self.prefix, self.suffix, self.run, self.epoch)
+
+    @property
+    def staging(self) -> str:
+        return self.names.staging
+
+    def stager(self, subtask: int, step: int, now: int) -> Stager:
+        return _RowStager(self, subtask, now)
+
+    def committer(self) -> Committer:
+        return FileCommitter(place_of(self.names), self.policy)
+
+
+def _absolute(path: str) -> str:
+    """One spelling for a place. Checkpoints name files, and whoever resumes the job may do so from another folder."""
+    local = local_path(path)
+    if local is not None:
+        return os.path.abspath(local)
+    parts = urlsplit(path)
+    inner = quote(unquote(parts.path).strip("/"))
+    return f"{parts.scheme}://{parts.netloc}/{inner}" + (f"?{parts.query}" if parts.query else "")
+
+
+class _RowStager(Stager):
+    def __init__(self, sink: RowFileSink, subtask: int, now: int) -> None:
+        self._sink = sink
+        self._subtask = subtask
+        self._now = now
+        self._buckets: dict[str, list[bytes]] = {}
+
+    def write(self, records: list[Any], timestamps: list[int] | None) -> None:
+        encode, bucket_of, now = self._sink.encode, self._sink.bucket_of, self._now
+        for record in records:
+            self._buckets.setdefault(bucket_of(record, now), []).append(encode(record))
+
+    def finish(self) -> list[Any]:
+        folder = self._sink.staging
+        return [of_rows(folder, bucket, self._subtask, rows) for bucket, rows in self._buckets.items()]
