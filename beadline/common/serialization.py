@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Callable
 from typing import Any
 
+from beadline.common._formats import find_row_format
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.common.types import Row
 from beadline.common.utils import JavaObjectWrapper
@@ -18,6 +19,7 @@ __all__ = [
     "Encoder",
     "RowFieldExtractorSchema",
     "SerializationSchema",
+    "SimpleStringEncoder",
     "SimpleStringSchema",
 ]
 
@@ -146,6 +148,13 @@ class Encoder:
         return Encoder(_LineEncoder(_codec(charset_name)))
 
 
+class SimpleStringEncoder(Encoder):
+    """PyFlink 1.x's spelling of ``Encoder.simple_string_encoder()``."""
+
+    def __init__(self, charset_name: str = "UTF-8") -> None:
+        super().__init__(_LineEncoder(_codec(charset_name)))
+
+
 class _LineEncoder:
     """A class, not a closure, so that it travels in a small pickle."""
 
@@ -182,3 +191,7 @@ def _codec(charset: str) -> str:
         return codecs.lookup(charset).name
     except LookupError:
         raise ConfigurationError(f"There is no character set {charset!r}; try 'UTF-8'.") from None
+
+
+def __getattr__(name: str) -> Any:
+    return find_row_format(__name__, name)
