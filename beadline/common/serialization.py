@@ -10,6 +10,7 @@ from beadline.common._formats import find_row_format
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.common.types import Row
 from beadline.common.utils import JavaObjectWrapper
+from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError, SerializationError, UnsupportedFeatureError
 
 __all__ = [
@@ -31,7 +32,7 @@ def _refuse_java(owner: object, j_object: Any) -> None:
         )
 
 
-class SerializationSchema:
+class SerializationSchema(WithoutJava):
     """Turns a record into the bytes a sink writes. Derive from it and override :meth:`serialize`."""
 
     def __init__(self, j_serialization_schema: Any = None) -> None:
@@ -42,7 +43,7 @@ class SerializationSchema:
         raise NotImplementedError(f"{type(self).__name__} must override serialize(value)")
 
 
-class DeserializationSchema:
+class DeserializationSchema(WithoutJava):
     """Turns the bytes a source reads into a record. Derive from it and override :meth:`deserialize`."""
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
@@ -132,7 +133,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         return f"RowFieldExtractorSchema({self._field_index})"
 
 
-class Encoder:
+class Encoder(WithoutJava):
     """Writes a record into a file of a file sink."""
 
     def __init__(self, encode: Callable[[Any], bytes]) -> None:
