@@ -136,9 +136,10 @@ class WatermarkStrategy(WithoutJava):
         return WatermarkStrategy("none")
 
     def without_watermarks(self) -> WatermarkStrategy:
-        """A copy of this strategy that assigns timestamps and makes no watermarks."""
+        """A copy of this strategy that assigns timestamps and makes no watermarks, nor takes anybody for idle."""
         strategy = copy.copy(self)
         strategy.kind = "none"
+        strategy.idle_timeout_ms = None
         return strategy
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ also what PyFlink itself only imports there.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from beadline import pyflink_alias
 from beadline.errors import UnsupportedFeatureError
 from tests.tools.record_api import describe_class, parameters
 
@@ -274,3 +276,17 @@ def test_a_placeholder_refuses_when_it_is_used(name: str) -> None:
 @pytest.mark.parametrize("module", OLD_NAMES)
 def test_names_of_1x_are_where_programs_look_for_them(module: str) -> None:
     assert [name for name in sorted(OLD_NAMES[module]) if imported(f"pyflink.{module}", name) is None] == []
+
+
+def test_what_is_said_to_come_later_is_not_there() -> None:
+    """Or the error of a misspelt import would call a connector missing that is there."""
+    there = [
+        name
+        for name in sorted(pyflink_alias._NOT_YET)
+        if imported(f"pyflink.{name.rpartition('.')[0]}", name.rpartition(".")[2]) is not None
+        or importlib.util.find_spec(f"beadline.{name}") is not None
+    ]
+    assert there == []
+    assert {f"pyflink.{name}" for name in pyflink_alias._NOT_YET} >= {
+        name for name, reason in MISSING_NAMES.items() if reason == LATER
+    }

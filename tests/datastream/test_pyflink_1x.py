@@ -35,6 +35,7 @@ class TestTimeCharacteristic:
         stream = env.from_collection([1]).assign_timestamps_and_watermarks(self.STRATEGY)
         spec = stream._edges[0].source.spec
         assert isinstance(spec, TimestampsSpec)
+        assert (spec.strategy.idle_timeout_ms is None) == (spec.strategy.kind == "none")
         return spec.strategy.kind
 
     def test_is_event_time_unless_told(self, env: StreamExecutionEnvironment) -> None:
