@@ -22,16 +22,46 @@ _REAL = "beadline"
 # The parts of Beadline that have PyFlink's names; the others are Beadline's own business.
 _SHARED = frozenset({"common", "datastream", "metrics"})
 
-# Why something is missing, where there is more to say than that it is. The longest prefix counts.
+# Why something is missing. The longest prefix counts.
+_NO_JVM = "it reaches into Flink's JVM, and Beadline runs without it"
 _REASONS = {
-    "table": "there is no Table API and no SQL; write the program with pyflink.datastream",
+    "table": "it has no Table API and no SQL; write the program with pyflink.datastream",
     "fn_execution": "it holds the insides of Flink's Python workers, and here Spark's workers run the functions",
-    "java_gateway": "it reaches into Flink's JVM, and no Flink is running",
-    "util": "it reaches into Flink's JVM, and no Flink is running",
+    "java_gateway": _NO_JVM,
+    "util": _NO_JVM,
+    "pyflink_gateway_server": _NO_JVM,
+    "find_flink_home": "there is no installation of Flink to find",
+    "serializers": "it holds the insides of PyFlink; use pickle",
     "shell": "there is no interactive shell; make a StreamExecutionEnvironment in any Python shell",
-    "testing": "it holds Flink's own test tools",
-    "datastream.connectors": "there is no such connector",
-    "datastream.formats": "there is no such format",
+    "testing": "it holds Flink's own test tools; beadline.testing has some for programs",
+}
+
+# Parts of PyFlink that Beadline will have. PyFlink offers the main classes of a connector in two places.
+_LATER = {
+    "datastream.connectors": {
+        "kafka": (
+            "KafkaSource KafkaSink KafkaRecordSerializationSchema KafkaOffsetsInitializer KafkaOffsetResetStrategy "
+            "KafkaTopicPartition FlinkKafkaConsumer FlinkKafkaProducer Semantic"
+        ),
+        "dynamic_kafka": (
+            "DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema "
+            "KafkaStreamSetSubscriber KafkaStreamSubscriber StreamPatternSubscriber SingleClusterTopicMetadataService"
+        ),
+        "jdbc": "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
+        "elasticsearch": "ElasticsearchSink Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchEmitter",
+        "kinesis": "FlinkKinesisConsumer KinesisStreamsSink KinesisFirehoseSink PartitionKeyGenerator",
+        "pulsar": "PulsarSource PulsarSourceBuilder PulsarSink StartCursor StopCursor",
+        "rabbitmq": "RMQSource RMQSink RMQConnectionConfig",
+        "cassandra": "CassandraSink",
+        "hybrid_source": "HybridSource HybridSourceBuilder",
+    },
+    "datastream.formats": {"avro": "", "csv": "", "orc": "", "parquet": ""},
+}
+_NOT_YET = {
+    f"{package}.{name}"
+    for package, parts in _LATER.items()
+    for part, classes in parts.items()
+    for name in (part, *classes.split())
 }
 
 
@@ -39,7 +69,7 @@ class UnsupportedModuleError(UnsupportedFeatureError, ModuleNotFoundError):
     """An import from PyFlink that Beadline can't serve. It is an ``ImportError``, so a program may do without."""
 
     def __init__(self, name: str) -> None:
-        ImportError.__init__(self, f"{name} is not supported by Beadline: {_reason(name)}.", name=name)
+        ImportError.__init__(self, _sentence(name), name=name)
 
 
 def install() -> None:
@@ -104,10 +134,26 @@ class _AliasLoader(Loader):
         sys.modules[name] = importlib.import_module(_REAL + name.removeprefix(_ALIAS))
 
 
-def _reason(name: str) -> str:
+def _sentence(name: str) -> str:
     below = name.partition(".")[2]
     while below:
+        if below in _NOT_YET:
+            kind = "format" if below.startswith("datastream.formats") else "connector"
+            return f"{name} is not supported by Beadline yet: this {kind} comes in a later version."
         if below in _REASONS:
-            return _REASONS[below]
+            return f"{name} is not supported by Beadline: {_REASONS[below]}."
         below = below.rpartition(".")[0]
-    return f"there is no {_REAL}{name.removeprefix(_ALIAS)}"
+    place = _elsewhere(name)
+    if place is not None:
+        return f"{name} is somewhere else: import it from {place}."
+    return f"{name} is not supported by Beadline: there is no {_REAL}{name.removeprefix(_ALIAS)}."
+
+
+def _elsewhere(name: str) -> str | None:
+    """The module that has what a program looked for in another one."""
+    wanted = name.rpartition(".")[2]
+    for place, module in sorted(sys.modules.items()):
+        root, _, below = place.partition(".")
+        if root == _REAL and below.partition(".")[0] in _SHARED and wanted in getattr(module, "__all__", ()):
+            return f"{_ALIAS}.{below}"
+    return None

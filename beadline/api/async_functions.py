@@ -88,8 +88,8 @@ class AsyncFunction(Function, Generic[IN, OUT]):
     def timeout(self, value: IN) -> list[OUT]:
         """The results for a value that took too long; by default that is an error."""
         raise TimeoutError(
-            f"The asynchronous call for {value!r} took longer than the timeout. Raise the timeout, or override "
-            f"timeout(value) in {type(self).__name__} to give a result instead."
+            f"Async function call has timed out for input: {value}. Raise the timeout, or override timeout(value) in "
+            f"{type(self).__name__} to give a result instead."
         )
 
 

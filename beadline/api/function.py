@@ -169,7 +169,7 @@ class SourceFunction:
     def __init__(self, source_func: Any) -> NoReturn:
         raise UnsupportedFeatureError(
             f"SourceFunction({source_func!r}) wraps a Java object and can't run here. Read with "
-            f"env.from_source(...) and KafkaSource, FileSource or NumberSequenceSource, with "
+            f"env.from_source(...) and FileSource or NumberSequenceSource, with "
             f"env.from_collection(...), or give from_source a pyspark.sql.datasource.DataSource of your own."
         )
 
@@ -180,5 +180,5 @@ class SinkFunction:
     def __init__(self, sink_func: Any) -> NoReturn:
         raise UnsupportedFeatureError(
             f"SinkFunction({sink_func!r}) wraps a Java object and can't run here. Write with "
-            f"stream.sink_to(...) and KafkaSink or FileSink, or with stream.print()."
+            f"stream.sink_to(...) and FileSink, or with stream.print()."
         )

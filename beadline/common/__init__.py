@@ -60,4 +60,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    return find_row_format(name)
+    return find_row_format(__name__, name)

@@ -13,6 +13,7 @@ from beadline.common._types.javatext import boolean_text, double_text
 from beadline.common.config_options import ConfigOption
 from beadline.common.deprecated_keys import known_keys
 from beadline.common.structured import format_list, format_map, parse_list, parse_map
+from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError
 
 __all__ = ["Configuration"]
@@ -23,7 +24,7 @@ _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|NaN|Infinity)[dDfF]?", re.ASCII)
 
 
-class Configuration:
+class Configuration(WithoutJava):
     """Settings by key: ``Configuration().set_string("execution.checkpointing.dir", "file:///tmp/cp")``.
 
     A value is kept as it was set and read as what the getter asks for, so ``"5"`` set as a string is 5 for

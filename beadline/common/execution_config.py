@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from beadline.common.configuration import Configuration
+from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 __all__ = ["ExecutionConfig"]
@@ -22,7 +23,7 @@ _JOB_PARAMETERS = "pipeline.global-job-parameters"
 _SNAPSHOT_COMPRESSION = "execution.checkpointing.snapshot-compression"
 
 
-class ExecutionConfig:
+class ExecutionConfig(WithoutJava):
     """How a program is run; get it from the environment.
 
     All settings live in the configuration that was passed in, under Flink's keys, so a value set here and one set by
@@ -49,7 +50,8 @@ class ExecutionConfig:
         return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE").upper() != "NONE"
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """Milliseconds between two watermarks of a source."""
+        """Milliseconds between two watermarks of a source in Flink. Here it is only asked whether it is 0, for none:
+        then event time passes at the end of the input alone."""
         return self._set(_WATERMARK_INTERVAL, f"{_at_least_zero('The watermark interval', interval)} ms")
 
     def get_auto_watermark_interval(self) -> int:

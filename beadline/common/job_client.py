@@ -10,6 +10,7 @@ from beadline.common.job_execution_result import JobExecutionResult
 from beadline.common.job_id import JobID
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
+from beadline.common.without_java import WithoutJava
 
 __all__ = ["JobClient", "JobControl"]
 
@@ -44,7 +45,7 @@ class JobControl(Protocol):
     def get_job_execution_result(self) -> Future[JobExecutionResult]: ...
 
 
-class JobClient:
+class JobClient(WithoutJava):
     """Asks about one job, stops it, and takes savepoints of it."""
 
     def __init__(self, control: JobControl) -> None:

@@ -6,9 +6,11 @@ import codecs
 from collections.abc import Callable
 from typing import Any
 
+from beadline.common._formats import find_row_format
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.common.types import Row
 from beadline.common.utils import JavaObjectWrapper
+from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError, SerializationError, UnsupportedFeatureError
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Encoder",
     "RowFieldExtractorSchema",
     "SerializationSchema",
+    "SimpleStringEncoder",
     "SimpleStringSchema",
 ]
 
@@ -29,7 +32,7 @@ def _refuse_java(owner: object, j_object: Any) -> None:
         )
 
 
-class SerializationSchema:
+class SerializationSchema(WithoutJava):
     """Turns a record into the bytes a sink writes. Derive from it and override :meth:`serialize`."""
 
     def __init__(self, j_serialization_schema: Any = None) -> None:
@@ -40,7 +43,7 @@ class SerializationSchema:
         raise NotImplementedError(f"{type(self).__name__} must override serialize(value)")
 
 
-class DeserializationSchema:
+class DeserializationSchema(WithoutJava):
     """Turns the bytes a source reads into a record. Derive from it and override :meth:`deserialize`."""
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
@@ -130,7 +133,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         return f"RowFieldExtractorSchema({self._field_index})"
 
 
-class Encoder:
+class Encoder(WithoutJava):
     """Writes a record into a file of a file sink."""
 
     def __init__(self, encode: Callable[[Any], bytes]) -> None:
@@ -144,6 +147,13 @@ class Encoder:
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
         """The text of the record and a newline."""
         return Encoder(_LineEncoder(_codec(charset_name)))
+
+
+class SimpleStringEncoder(Encoder):
+    """PyFlink 1.x's spelling of ``Encoder.simple_string_encoder()``."""
+
+    def __init__(self, charset_name: str = "UTF-8") -> None:
+        super().__init__(_LineEncoder(_codec(charset_name)))
 
 
 class _LineEncoder:
@@ -182,3 +192,7 @@ def _codec(charset: str) -> str:
         return codecs.lookup(charset).name
     except LookupError:
         raise ConfigurationError(f"There is no character set {charset!r}; try 'UTF-8'.") from None
+
+
+def __getattr__(name: str) -> Any:
+    return find_row_format(__name__, name)

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from beadline.common.time import Duration
 from beadline.common.watermark_generator import WatermarkGenerator, WatermarkOutput
+from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 __all__ = [
@@ -43,7 +44,7 @@ class TimestampAssigner(ABC):
         """
 
 
-class WatermarkStrategy:
+class WatermarkStrategy(WithoutJava):
     """How watermarks and timestamps are made::
 
         WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_timestamp_assigner(MyAssigner())
@@ -133,6 +134,13 @@ class WatermarkStrategy:
     def no_watermarks() -> WatermarkStrategy:
         """For programs that need no event time."""
         return WatermarkStrategy("none")
+
+    def without_watermarks(self) -> WatermarkStrategy:
+        """A copy of this strategy that assigns timestamps and makes no watermarks, nor takes anybody for idle."""
+        strategy = copy.copy(self)
+        strategy.kind = "none"
+        strategy.idle_timeout_ms = None
+        return strategy
 
     def __repr__(self) -> str:
         parts = [self.kind if self.kind != "bounded" else f"bounded by {self.out_of_orderness_ms} ms"]

@@ -69,6 +69,7 @@ from beadline.datastream.state_backend import (
     StateBackend,
 )
 from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+from beadline.datastream.time_characteristic import TimeCharacteristic
 from beadline.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
@@ -157,4 +158,5 @@ __all__ = [
     "MemorySize",
     "RuntimeExecutionMode",
     "SlotSharingGroup",
+    "TimeCharacteristic",
 ]

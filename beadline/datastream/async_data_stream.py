@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from beadline.api.async_functions import AsyncFunction, AsyncRetryStrategy
+from beadline.api.async_functions import AsyncFunctionDescriptor as AsyncFunctionDescriptor
 from beadline.api.async_retry import NO_RETRY_STRATEGY
 from beadline.api.durations import as_milliseconds
 from beadline.common.time import Duration, Time
@@ -99,7 +100,7 @@ def _wait(
     check_process_function(function, AsyncFunction, "AsyncDataStream")
     name = type(function).__name__
     if not inspect.iscoroutinefunction(function.async_invoke):
-        raise TypeMismatchError(f"the method async_invoke of {name} must be declared with 'async def'")
+        raise TypeMismatchError(f"Method 'async_invoke' of class '{name}' should be declared as 'async def'")
     if not isinstance(retry, AsyncRetryStrategy):
         raise TypeMismatchError(f"an AsyncRetryStrategy is needed, got {retry!r}; use AsyncRetryStrategy.no_restart()")
     if retry.get_retry_predicate() is None:

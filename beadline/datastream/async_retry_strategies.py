@@ -1,5 +1,8 @@
 """When an asynchronous call is tried again, where PyFlink has it."""
 
+from beadline.api.async_functions import OUT as OUT
+from beadline.api.async_functions import AsyncRetryPredicate as AsyncRetryPredicate
+from beadline.api.async_functions import AsyncRetryStrategy as AsyncRetryStrategy
 from beadline.api.async_retry import (
     NO_RETRY_STRATEGY,
     ExponentialBackoffDelayRetryStrategy,

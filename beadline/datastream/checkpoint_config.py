@@ -5,6 +5,7 @@ from __future__ import annotations
 from beadline.api.durations import as_milliseconds
 from beadline.common.configuration import Configuration
 from beadline.common.time import Duration
+from beadline.common.without_java import WithoutJava
 from beadline.datastream import _checkpoint_options as options
 from beadline.datastream.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage
 from beadline.datastream.checkpointing_mode import CheckpointingMode
@@ -20,7 +21,7 @@ _DEFAULT_TIMEOUT_MS = 10 * 60 * 1000
 _UNLIMITED_FAILURES = 2**31 - 1
 
 
-class CheckpointConfig:
+class CheckpointConfig(WithoutJava):
     """When and how checkpoints are taken: ``env.get_checkpoint_config()``.
 
     It is a typed view of a ``Configuration``: what is set here can be read there under ``execution.checkpointing.*``,

@@ -14,7 +14,10 @@ from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.common import ExecutionConfig, WatermarkStrategy
 from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
+from beadline.common.without_java import WithoutJava
+from beadline.datastream._lending import lends
 from beadline.datastream.closeable_iterator import CloseableIterator
+from beadline.datastream.connectors.base import SupportsPreprocessing
 from beadline.datastream.data_stream_sink import DataStreamSink
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.errors import GraphError, TypeMismatchError, UnsupportedFeatureError
@@ -46,10 +49,36 @@ if TYPE_CHECKING:
     from beadline.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from beadline.datastream.keyed_stream import KeyedStream
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from beadline.datastream.windowed_stream import AllWindowedStream
+    from beadline.datastream.windowed_stream import AllWindowedStream, WindowedStream
+
+else:
+    __getattr__ = lends(
+        __name__,
+        "beadline.datastream",
+        "beadline.datastream.functions",
+        "beadline.datastream.state",
+        "beadline.datastream.window",
+        "beadline.datastream.cached_data_stream",
+        "beadline.datastream.connectors",
+        "beadline.common",
+        "beadline.common.typeinfo",
+        "beadline.common.watermark_strategy",
+    )
+
+__all__ = [
+    "AllWindowedStream",
+    "BroadcastConnectedStream",
+    "BroadcastStream",
+    "CloseableIterator",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "KeyedStream",
+    "WindowedStream",
+]
 
 
-class DataStream:
+class DataStream(WithoutJava):
     """A stream of elements of one type. Transformations give new streams; nothing runs before ``env.execute()``."""
 
     def __init__(self, env: StreamExecutionEnvironment, edges: list[Edge], type_info: TypeInformation) -> None:
@@ -280,6 +309,8 @@ class DataStream:
                 "each step reads from every source, and none waits for another. Remove the call; results are the same, "
                 "only more of the source that is ahead waits in state."
             )
+        if watermark_strategy.kind != "generator" and self.get_execution_config().get_auto_watermark_interval() == 0:
+            watermark_strategy = watermark_strategy.without_watermarks()
         node = self._edges[0].source
         spec = TimestampsSpec(watermark_strategy, self._env._watermark_every())
         stream = self._apply("Timestamps/Watermarks", spec, self._type, node.parallelism)
@@ -357,10 +388,15 @@ class DataStream:
         make = getattr(sink, "_make_sink", None)
         if make is None:
             raise UnsupportedFeatureError(f"sink_to() can't write to {type(sink).__name__}; use FileSink or print()")
-        stream = self._apply("Sink: Writer", SinkSpec(make(self._type)), None)
+        transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
+        prepared = self if transformer is None else transformer.apply(self)
+        stream = prepared._apply("Sink: Writer", SinkSpec(make(prepared._type)), None)
         return DataStreamSink(self._env, stream._edges[0].source)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
+        """Write to a sink of PyFlink 1.x's kind, such as :class:`StreamingFileSink`."""
+        if hasattr(sink_func, "_make_sink"):
+            return self.sink_to(sink_func)
         raise UnsupportedFeatureError(
             f"add_sink({type(sink_func).__name__}): SinkFunction wraps Java objects in PyFlink; use "
             "sink_to() with a FileSink, or print()"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from beadline.common.without_java import WithoutJava
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.graph.nodes import Node
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-class DataStreamSink:
+class DataStreamSink(WithoutJava):
     """Names and sets up the operator at the end of a stream."""
 
     def __init__(self, env: StreamExecutionEnvironment, node: Node) -> None:

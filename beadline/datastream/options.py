@@ -74,7 +74,7 @@ _AS_IT_IS: dict[str, tuple[Any, ...]] = {
     "execution.checkpointing.incremental": ("true", "True"),
     "execution.checkpointing.local-backup.enabled": ("false", "False"),
     "python.execution-mode": ("process", "thread"),
-    WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),
+    WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),  # 0 turns watermarks off; how often they come is counted in records
 }
 
 

@@ -1,5 +1,7 @@
 """State, its descriptors and its time to live, where PyFlink has them."""
 
+from beadline.api.state import IN as IN
+from beadline.api.state import OUT as OUT
 from beadline.api.state import (
     AggregatingState,
     AppendingState,
@@ -13,6 +15,9 @@ from beadline.api.state import (
     State,
     ValueState,
 )
+from beadline.api.state import K as K
+from beadline.api.state import T as T
+from beadline.api.state import V as V
 from beadline.api.state_descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -22,6 +27,10 @@ from beadline.api.state_descriptors import (
     ValueStateDescriptor,
 )
 from beadline.api.state_ttl import StateTtlConfig
+from beadline.common.time import Duration as Duration
+from beadline.common.time import Time as Time
+from beadline.common.typeinfo import TypeInformation as TypeInformation
+from beadline.common.typeinfo import Types as Types
 
 __all__ = [
     "AggregatingState",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 from enum import Enum
 from typing import Any, NoReturn
 
 from beadline.common.configuration import Configuration
+from beadline.common.without_java import WithoutJava
 from beadline.datastream import _checkpoint_options as options
 from beadline.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -44,7 +46,7 @@ class PredefinedOptions(Enum):
     """For SSDs: four background jobs, no limit of open files."""
 
 
-class StateBackend:
+class StateBackend(WithoutJava):
     """Base of the places that working state can live in. It holds settings only; nothing is opened."""
 
     def apply_to(self, configuration: Configuration) -> None:
@@ -100,7 +102,9 @@ class EmbeddedRocksDBStateBackend(StateBackend):
                 raise ConfigurationError(f"A RocksDB directory must be a str that is not empty, not {path!r}.")
             if "://" in path and not path.startswith("file://"):
                 raise ConfigurationError(f"RocksDB needs local directories; {path!r} is not on a local disk.")
-        self._storage_paths = list(paths)
+            if not path.removeprefix("file://").startswith("/"):
+                raise ConfigurationError(f"RocksDB needs absolute paths, since workers run elsewhere; got {path!r}.")
+        self._storage_paths = [posixpath.normpath(path.removeprefix("file://")) for path in paths]
 
     def get_db_storage_paths(self) -> list[str]:
         """The local directories for RocksDB's files; empty if Spark's are used."""

@@ -13,11 +13,13 @@ from beadline.common.cli_defaults import get_overrides
 from beadline.common.config_file import read_config_file
 from beadline.common.restart_strategy import RestartStrategyConfiguration
 from beadline.common.typeinfo import TypeInformation, Types
+from beadline.common.without_java import WithoutJava
 from beadline.connectors.cache import Cache
 from beadline.connectors.collections import CollectionSource, SequenceSource
 from beadline.connectors.source import as_source
 from beadline.connectors.text_files import TextFileSource
 from beadline.datastream import options
+from beadline.datastream._lending import lends
 from beadline.datastream.cached_data_stream import resolve_caches
 from beadline.datastream.checkpoint_config import CheckpointConfig
 from beadline.datastream.checkpointing_mode import CheckpointingMode
@@ -26,6 +28,7 @@ from beadline.datastream.execution_mode import RuntimeExecutionMode
 from beadline.datastream.output_tag import OutputTag
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
+from beadline.datastream.time_characteristic import TimeCharacteristic
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
@@ -43,16 +46,30 @@ from beadline.master.spark import Cluster, active_parallelism, find_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+else:
+    __getattr__ = lends(
+        __name__,
+        "beadline.datastream.functions",
+        "beadline.datastream.connectors.base",
+        "beadline.datastream.utils",
+        "beadline.common",
+        "beadline.common.io",
+    )
+
+__all__ = ["StreamExecutionEnvironment"]
 
 _LOG = logging.getLogger("beadline")
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(WithoutJava):
     """Builds programs and runs them on Spark.
 
     It uses the active SparkSession if there is one, and makes a local one otherwise. Nothing is started before
     ``execute``.
     """
+
+    # What environments that are made from now on run with in one process, if nothing else is said.
+    _default_local_parallelism: int | None = None
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration()
@@ -70,6 +87,8 @@ class StreamExecutionEnvironment:
         self._python_files: list[str] = []
         self._notes: dict[str, str] = {}
         self._caches: list[Cache] = []
+        self._local_parallelism = StreamExecutionEnvironment._default_local_parallelism
+        self._time_characteristic = TimeCharacteristic.EventTime
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -95,7 +114,7 @@ class StreamExecutionEnvironment:
     def get_parallelism(self) -> int:
         """What was set, or else the slots of the active Spark session, or the cores of this machine."""
         value = self._configuration.get_integer(options.PARALLELISM, 0)
-        return value if value > 0 else active_parallelism()
+        return value if value > 0 else active_parallelism(self._local_parallelism)
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
         self._configuration.set_integer(options.MAX_PARALLELISM, checked_parallelism(max_parallelism, "environment"))
@@ -105,10 +124,12 @@ class StreamExecutionEnvironment:
         return self._configuration.get_integer(options.MAX_PARALLELISM, -1)
 
     def get_default_local_parallelism(self) -> int:
-        return os.cpu_count() or 1
+        return StreamExecutionEnvironment._default_local_parallelism or os.cpu_count() or 1
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        self.set_parallelism(parallelism)
+        """For environments made from now on, unless they run on a cluster; this one keeps its parallelism."""
+        checked = checked_parallelism(parallelism, "default of local environments")
+        StreamExecutionEnvironment._default_local_parallelism = checked
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
         """BATCH reads bounded input and emits final results of keyed folds only."""
@@ -171,7 +192,8 @@ class StreamExecutionEnvironment:
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        return self._configuration.get_boolean(options.CHANGELOG, False)
+        """None if nobody has said."""
+        return self._configuration.get_boolean(options.CHANGELOG, None)
 
     def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
         self._configuration.set_string(options.SAVEPOINT_DIR, directory)
@@ -193,6 +215,24 @@ class StreamExecutionEnvironment:
         """PyFlink 1.x's way to choose the restart strategy."""
         self._configuration.add_all(options.of_restart_strategy(restart_strategy_configuration))
         return self
+
+    def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
+        """PyFlink 1.x's way to say which time the program works in; call it before the streams are declared.
+
+        Processing time turns the watermarks of strategies off, as ``set_auto_watermark_interval(0)`` does.
+        """
+        if not isinstance(characteristic, TimeCharacteristic):
+            raise TypeMismatchError(f"set_stream_time_characteristic() takes a TimeCharacteristic: {characteristic!r}")
+        if characteristic is TimeCharacteristic.IngestionTime:
+            raise UnsupportedFeatureError(
+                "TimeCharacteristic.IngestionTime is not supported by Beadline: after a failure records would get "
+                "other times than before. Use EventTime with a WatermarkStrategy, or ProcessingTime."
+            )
+        self._time_characteristic = characteristic
+        self._config.set_auto_watermark_interval(200 if characteristic is TimeCharacteristic.EventTime else 0)
+
+    def get_stream_time_characteristic(self) -> TimeCharacteristic:
+        return self._time_characteristic
 
     # -- dependencies
 

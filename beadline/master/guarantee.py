@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from beadline.graph.plan import Plan
@@ -13,6 +14,7 @@ AT_LEAST_ONCE = "at-least-once"
 AT_MOST_ONCE = "at-most-once"
 NONE = "none"
 
+_LOG = logging.getLogger("beadline")
 _STRENGTH = (NONE, AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 
 
@@ -49,6 +51,16 @@ def guarantee_of(plan: Plan, settings: JobSettings) -> Guarantee:
     return weakest
 
 
+_announced: set[Guarantee] = set()
+
+
+def announce(job_name: str, job_id: object, guarantee: Guarantee) -> None:
+    """Tell a user which guarantee a job has. A program that runs many jobs hears of each guarantee once."""
+    level = logging.DEBUG if guarantee in _announced else logging.INFO
+    _announced.add(guarantee)
+    _LOG.log(level, "job '%s' %s, guarantee: %s", job_name, job_id, guarantee)
+
+
 def _of_engine(settings: JobSettings) -> Guarantee:
     checkpoints = settings.checkpoints
     if checkpoints.enabled:
@@ -56,5 +68,5 @@ def _of_engine(settings: JobSettings) -> Guarantee:
             return Guarantee(EXACTLY_ONCE, "checkpoints")
         return Guarantee(AT_LEAST_ONCE, "execution.checkpointing.mode is AT_LEAST_ONCE")
     if settings.restart.restarts:
-        return Guarantee(AT_MOST_ONCE, "no checkpoints: a restart goes on behind the step that failed")
+        return Guarantee(AT_MOST_ONCE, "no checkpoints: a restart goes on after the step that failed")
     return Guarantee(NONE, "no checkpoints and no restart strategy: a failure ends the job")

@@ -44,7 +44,7 @@ from beadline.master.checkpoints import Checkpoints
 from beadline.master.clocks import ProcessingTime
 from beadline.master.compatibility import Acceptance
 from beadline.master.events import Event, Request, Suspend, Wake
-from beadline.master.guarantee import guarantee_of
+from beadline.master.guarantee import announce, guarantee_of
 from beadline.master.home import Home
 from beadline.master.merging import Merger
 from beadline.master.migration import migrated
@@ -215,7 +215,7 @@ class JobMaster:
     def _execute(self) -> str:
         for warning in [*self._cluster.warnings(), *self._settings.checkpoints.warnings]:
             self._results.warn(warning)
-        _LOG.info("job '%s' %s: %s", self.plan.job_name, self.job_id, self.guarantee)
+        announce(self.plan.job_name, self.job_id, self.guarantee)
         shipping.ship_modules(self._cluster, self._settings.python_files)
         epoch = self.home.lease.epoch if self.home.lease is not None else 0
         self._sinks = Sinks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import re
@@ -89,6 +90,7 @@ def find_session(java_options: str | None = None) -> SparkSession:
             "Beadline needs a classic Spark session: Spark Connect gives no access to the "
             "SparkContext. Unset SPARK_REMOTE."
         )
+    _quiet_py4j()
     active = SparkSession.getActiveSession()
     if active is not None:
         if not hasattr(active, "_jsparkSession"):
@@ -110,6 +112,16 @@ def find_session(java_options: str | None = None) -> SparkSession:
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(level)
     return session
+
+
+def _quiet_py4j() -> None:
+    """A program that logs at INFO did not ask for each connection of the bridge to Spark's JVM that opens or closes.
+
+    One that has set the level of py4j's logger did, or does so later: its level stays.
+    """
+    logger = logging.getLogger("py4j")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
 
 
 _GREETINGS = (
@@ -369,9 +381,12 @@ def _acks(table: pa.Table) -> list[TaskAck]:
     return acks
 
 
-def active_parallelism() -> int:
-    """The slots of the active session, or the cores of this machine if there is none."""
+def active_parallelism(local: int | None = None) -> int:
+    """The slots of the active session, or the cores of this machine if there is none.
+
+    :param local: what to say instead if tasks run in this machine's one process, or nobody knows yet
+    """
     active = SparkSession.getActiveSession()
-    if active is not None and hasattr(active, "_jsparkSession"):
+    if active is not None and hasattr(active, "_jsparkSession") and (local is None or not Cluster(active).is_local):
         return max(1, active.sparkContext.defaultParallelism)
-    return os.cpu_count() or 1
+    return local or os.cpu_count() or 1

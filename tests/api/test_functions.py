@@ -98,7 +98,7 @@ def test_an_on_timer_context_is_a_context_as_well() -> None:
     assert "timer_service" not in broadcast.Context.__abstractmethods__
 
 
-@pytest.mark.parametrize(("wrapper", "instead"), [(SourceFunction, "KafkaSource"), (SinkFunction, "KafkaSink")])
+@pytest.mark.parametrize(("wrapper", "instead"), [(SourceFunction, "FileSource"), (SinkFunction, "FileSink")])
 def test_wrappers_of_java_objects_say_what_to_use_instead(wrapper: Any, instead: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=f"org.example.Thing.*{instead}"):
         wrapper("org.example.Thing")

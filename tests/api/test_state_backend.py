@@ -68,7 +68,7 @@ class TestRocksDB:
 
     def test_goes_through_the_configuration_and_back(self) -> None:
         backend = EmbeddedRocksDBStateBackend(True)
-        backend.set_db_storage_paths("/disk1", "file:///disk2")
+        backend.set_db_storage_paths("/disk1/", "file:///disk2//db")
         backend.set_predefined_options(PredefinedOptions.FLASH_SSD_OPTIMIZED)
         backend.set_number_of_transfer_threads(2)
         configuration = Configuration()
@@ -76,7 +76,7 @@ class TestRocksDB:
         back = StateBackend.from_configuration(configuration)
         assert isinstance(back, EmbeddedRocksDBStateBackend)
         assert back.is_incremental_checkpoints_enabled()
-        assert back.get_db_storage_paths() == ["/disk1", "file:///disk2"]
+        assert back.get_db_storage_paths() == backend.get_db_storage_paths() == ["/disk1", "/disk2/db"]
         assert back.get_predefined_options() is PredefinedOptions.FLASH_SSD_OPTIMIZED
         assert back.get_number_of_transfer_threads() == 2
 
@@ -93,6 +93,8 @@ class TestRocksDB:
         assert backend.get_db_storage_paths() == []
         with pytest.raises(ConfigurationError, match="not empty"):
             backend.set_db_storage_paths(" ")
+        with pytest.raises(ConfigurationError, match="needs absolute paths"):
+            backend.set_db_storage_paths("disk1")
         with pytest.raises(ConfigurationError, match="at least 1, not 0"):
             backend.set_number_of_transfer_threads(0)
         with pytest.raises(ConfigurationError, match=r"PredefinedOptions\.DEFAULT"):

@@ -98,11 +98,34 @@ class TestWhatBeadlineLacks:
     @pytest.mark.parametrize(
         ("statement", "message"),
         [
-            ("import pyflink.table", "pyflink.table is not supported by Beadline: there is no Table API"),
-            ("from pyflink import table", "pyflink.table is not supported by Beadline: there is no Table API"),
+            ("import pyflink.table", "pyflink.table is not supported by Beadline: it has no Table API and no SQL"),
+            ("from pyflink import table", "pyflink.table is not supported by Beadline: it has no Table API and no SQL"),
             ("from pyflink.table import EnvironmentSettings", "pyflink.table is not supported"),
             ("import pyflink.table.expressions", "pyflink.table is not supported"),
-            ("from pyflink.java_gateway import get_gateway", "pyflink.java_gateway is not supported"),
+            (
+                "from pyflink.java_gateway import get_gateway",
+                "pyflink.java_gateway is not supported by Beadline: it reaches into Flink's JVM",
+            ),
+            (
+                "import pyflink.util.java_utils",
+                "pyflink.util is not supported by Beadline: it reaches into Flink's JVM",
+            ),
+            (
+                "from pyflink.datastream.connectors.kafka import KafkaSource",
+                "pyflink.datastream.connectors.kafka is not supported by Beadline yet: this connector comes",
+            ),
+            (
+                "from pyflink.datastream.connectors import FlinkKafkaConsumer",
+                "pyflink.datastream.connectors.FlinkKafkaConsumer is not supported by Beadline yet: this connector",
+            ),
+            (
+                "from pyflink.datastream.formats.csv import CsvSchema",
+                "pyflink.datastream.formats.csv is not supported by Beadline yet: this format comes",
+            ),
+            (
+                "from pyflink.datastream.connectors import FileCompactor",
+                "pyflink.datastream.connectors.FileCompactor is somewhere else: import it from pyflink.datastream.conn",
+            ),
             ("import pyflink.nonsense", "pyflink.nonsense is not supported by Beadline: there is no beadline.nonsense"),
             ("import pyflink.metrics.nonsense", "pyflink.metrics.nonsense is not supported"),
             ("from pyflink.metrics import Nonsense", "pyflink.metrics.Nonsense is not supported"),

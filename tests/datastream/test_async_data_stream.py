@@ -51,7 +51,7 @@ def test_settings_arrive_at_the_operator() -> None:
         (
             (NotAsync(), Time.seconds(1)),
             TypeMismatchError,
-            "async_invoke of NotAsync must be declared with 'async def'",
+            "Method 'async_invoke' of class 'NotAsync' should be declared as 'async def'",
         ),
         ((Twice, Time.seconds(1)), TypeMismatchError, "takes a AsyncFunction, got the class Twice"),
         ((Twice(), 5), TypeMismatchError, "timeout must be a Time or a Duration"),

@@ -11,6 +11,7 @@ import pytest
 from beadline.common import Configuration, Encoder
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.file_system import FileSink
+from beadline.master.guarantee import Guarantee, announce
 
 
 def guarantee(options: dict[str, str], sink: Any) -> str:
@@ -31,7 +32,7 @@ CHECKPOINTS = {"execution.checkpointing.interval": "1 s"}
     [
         (CHECKPOINTS, "exactly-once", "sources, engine and sinks"),
         ({**CHECKPOINTS, "execution.checkpointing.mode": "AT_LEAST_ONCE"}, "at-least-once", "AT_LEAST_ONCE"),
-        ({"restart-strategy.type": "fixed-delay"}, "at-most-once", "behind the step that failed"),
+        ({"restart-strategy.type": "fixed-delay"}, "at-most-once", "after the step that failed"),
         ({}, "none", "a failure ends the job"),
     ],
 )
@@ -43,3 +44,14 @@ def test_the_engine_sets_the_limit(options: dict[str, str], level: str, because:
 
 def test_a_sink_may_be_the_weakest_link() -> None:
     assert guarantee(CHECKPOINTS, lambda stream: stream.print()).startswith("at-least-once (sink 'Print")
+
+
+def test_each_guarantee_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "beadline")
+    weak, strong = Guarantee("none", "of this test"), Guarantee("exactly-once", "of this test")
+    for number, of_job in enumerate([weak, weak, strong, weak]):
+        announce("count", f"id-{number}", of_job)
+    assert caplog.messages == [
+        "job 'count' id-0, guarantee: none (of this test)",
+        "job 'count' id-2, guarantee: exactly-once (of this test)",
+    ]

@@ -193,7 +193,7 @@ def failure(folder: Path, function: AsyncFunction[Any, Any], records: list[Any],
 def test_a_timeout_is_an_error_that_names_operator_and_record(tmp_path: Path) -> None:
     error = failure(tmp_path, Stuck(), [0, 7, 2], timeout_ms=20)
     assert (error.operator, error.record) == ("lookup", "7")
-    assert "took longer than the timeout" in str(error)
+    assert "Async function call has timed out for input: " in str(error)
 
 
 class OwnTimeout(AsyncFunction[int, Any]):
@@ -216,7 +216,7 @@ class Nothing(AsyncFunction[int, Any]):
     [
         (OwnTimeout(), "the server said so"),
         (OwnCancellation(), "gave up"),
-        (Nothing(), "Nothing must return a list of results, empty for none, not None"),
+        (Nothing(), "The result of AsyncFunction cannot be none: async_invoke or timeout of Nothing"),
     ],
 )
 def test_what_the_function_does_wrong_names_operator_and_record(

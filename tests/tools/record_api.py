@@ -5,9 +5,10 @@ Run it with the interpreter that has the package, and keep what it prints beside
     python tests/tools/record_api.py pyflink.common > tests/common/pyflink_common_api.json
 
 For every module of the package the inventory has ``all`` (its ``__all__``, if there is one), ``classes`` (what the
-module itself defines: bases, enum members, plain constants, methods) and ``functions``. A parameter is recorded as
-``name``, ``name=<default>``, ``*name`` or ``**name``; annotations are left out. Modules that can't be imported are
-listed under ``skipped`` with the reason.
+module itself defines: bases, enum members, plain constants, methods), ``functions``, and ``names``: all that
+``from module import name`` can serve and that is made by the same distribution, each with the module that made it. A
+parameter is recorded as ``name``, ``name=<default>``, ``*name`` or ``**name``; annotations are left out. Modules that
+can't be imported are listed under ``skipped`` with the reason.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import inspect
 import json
 import pkgutil
 import sys
+import typing
 from types import ModuleType
 from typing import Any
 
@@ -82,9 +84,29 @@ def owner_is_builtin(cls: type, name: str) -> bool:
     return owner.__module__.partition(".")[0] in sys.stdlib_module_names
 
 
+def importable_names(module: ModuleType) -> dict[str, str]:
+    """Public names of the module that its distribution made, and the module that each comes from."""
+    root = module.__name__.partition(".")[0]
+    origins = {
+        name: getattr(value, "__module__", None) or module.__name__
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not inspect.ismodule(value) and not hasattr(typing, name)
+    }
+    # What is no class or function (a constant, a shared object) says nothing of its origin: it counts as the module's.
+    plain = {name for name in origins if isinstance(vars(module)[name], PLAIN)}
+    return {
+        name: module.__name__ if name in plain else origin
+        for name, origin in sorted(origins.items())
+        if name in plain or origin.partition(".")[0] == root
+    }
+
+
 def describe_module(module: ModuleType) -> dict[str, Any]:
     """The public surface of one module."""
     entry: dict[str, Any] = {}
+    names = importable_names(module)
+    if names:
+        entry["names"] = names
     if hasattr(module, "__all__"):
         entry["all"] = sorted(module.__all__)
     own = {

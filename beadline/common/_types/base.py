@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 #: Checks a value and gives the one that the next function receives.
@@ -13,7 +14,7 @@ Converter: TypeAlias = Callable[[Any], Any]
 Formatter: TypeAlias = Callable[[Any], str]
 
 
-class TypeInformation:
+class TypeInformation(WithoutJava):
     """Describes the type of the records of a stream, of a field of them, or of a state.
 
     Get one from :class:`~beadline.common.typeinfo.Types`. A declared type is a promise: every value is checked against

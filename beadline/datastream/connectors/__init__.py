@@ -1,5 +1,33 @@
 """Connectors: the names of ``pyflink.datastream.connectors``."""
 
 from beadline.datastream.connectors.base import DeliveryGuarantee, Sink, Source
+from beadline.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileEnumeratorProvider,
+    FileSink,
+    FileSource,
+    FileSourceBuilder,
+    FileSplitAssignerProvider,
+    OutputFileConfig,
+    RollingPolicy,
+    StreamFormat,
+    StreamingFileSink,
+)
+from beadline.datastream.connectors.number_seq import NumberSequenceSource
 
-__all__ = ["DeliveryGuarantee", "Sink", "Source"]
+__all__ = [
+    "BucketAssigner",
+    "DeliveryGuarantee",
+    "FileEnumeratorProvider",
+    "FileSink",
+    "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
+    "NumberSequenceSource",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "Sink",
+    "Source",
+    "StreamFormat",
+    "StreamingFileSink",
+]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beadline.common.typeinfo import TypeInformation
+from beadline.common.without_java import WithoutJava
 from beadline.connectors.sink import StagedSink
 from beadline.connectors.source import StepSource
 
+if TYPE_CHECKING:
+    from beadline.datastream.data_stream import DataStream
 
-class Source:
+__all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
+
+
+class Source(WithoutJava):
     """What ``from_source`` reads from."""
 
     _produced_type: TypeInformation | None = None
@@ -19,7 +26,7 @@ class Source:
         raise NotImplementedError
 
 
-class Sink:
+class Sink(WithoutJava):
     """What ``sink_to`` writes to."""
 
     def _make_sink(self, type_info: TypeInformation) -> StagedSink:
@@ -32,3 +39,19 @@ class DeliveryGuarantee(Enum):
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
     NONE = 2
+
+
+class StreamTransformer(ABC):
+    """What a sink does to a stream before it takes its records."""
+
+    @abstractmethod
+    def apply(self, ds: DataStream) -> DataStream:
+        """The stream that the sink is to write."""
+
+
+class SupportsPreprocessing(ABC):
+    """A sink that prepares the stream it is given."""
+
+    @abstractmethod
+    def get_transformer(self) -> StreamTransformer | None:
+        """How; None for not at all."""

@@ -8,13 +8,19 @@ from collections.abc import Callable
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from beadline.api.function import SinkFunction
 from beadline.common import Duration, Encoder
+from beadline.common.serialization import BulkWriterFactory as BulkWriterFactory
+from beadline.common.serialization import RowDataBulkWriterFactory as RowDataBulkWriterFactory
 from beadline.common.typeinfo import TypeInformation, Types
+from beadline.common.utils import JavaObjectWrapper as JavaObjectWrapper
 from beadline.connectors import files
 from beadline.connectors.files import RowFileSink
 from beadline.connectors.files.place import check_base
 from beadline.connectors.text_files import TextFileSource
 from beadline.datastream.connectors.base import Sink, Source
+from beadline.datastream.connectors.base import StreamTransformer as StreamTransformer
+from beadline.datastream.connectors.base import SupportsPreprocessing as SupportsPreprocessing
 from beadline.datastream.connectors.file_formats import BulkFormat, StreamFormat
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 
@@ -327,9 +333,43 @@ class _TextEncoder:
         return {**self.__dict__, "_text": None}
 
 
-class StreamingFileSink:
-    """PyFlink's older file sink."""
+class StreamingFileSink(SinkFunction):
+    """PyFlink 1.x's file sink, for ``add_sink()``: it writes what a :class:`FileSink` writes."""
+
+    def __init__(self, file_sink: FileSink) -> None:
+        self._make_sink = file_sink._make_sink
 
     @staticmethod
-    def for_row_format(base_path: str, encoder: Encoder) -> Any:
-        raise UnsupportedFeatureError("StreamingFileSink is not supported by Beadline: use FileSink with sink_to()")
+    def for_row_format(base_path: str, encoder: Encoder) -> StreamingFileSink.DefaultRowFormatBuilder:
+        return StreamingFileSink.DefaultRowFormatBuilder(base_path, encoder)
+
+    @staticmethod
+    def for_bulk_format(base_path: str, writer_factory: Any) -> Any:
+        raise UnsupportedFeatureError("StreamingFileSink.for_bulk_format() is not supported by Beadline yet")
+
+    class DefaultRowFormatBuilder:
+        """Sets up a :class:`StreamingFileSink`."""
+
+        def __init__(self, base_path: str, encoder: Encoder) -> None:
+            self._builder = FileSink.for_row_format(base_path, encoder)
+
+        def with_bucket_check_interval(self, interval: int) -> StreamingFileSink.DefaultRowFormatBuilder:
+            self._builder.with_bucket_check_interval(interval)
+            return self
+
+        def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> StreamingFileSink.DefaultRowFormatBuilder:
+            self._builder.with_bucket_assigner(bucket_assigner)
+            return self
+
+        def with_rolling_policy(self, policy: RollingPolicy) -> StreamingFileSink.DefaultRowFormatBuilder:
+            self._builder.with_rolling_policy(policy)
+            return self
+
+        def with_output_file_config(
+            self, output_file_config: OutputFileConfig
+        ) -> StreamingFileSink.DefaultRowFormatBuilder:
+            self._builder.with_output_file_config(output_file_config)
+            return self
+
+        def build(self) -> StreamingFileSink:
+            return StreamingFileSink(self._builder.build())

@@ -6,6 +6,8 @@ from beadline.common.typeinfo import Types
 from beadline.connectors.collections import SequenceSource
 from beadline.datastream.connectors.base import Source
 
+__all__ = ["NumberSequenceSource"]
+
 
 class NumberSequenceSource(Source):
     """The numbers from ``start`` to ``end``, both included, in parallel."""

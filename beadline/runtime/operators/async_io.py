@@ -237,9 +237,10 @@ class _Calls:
     def _check(self, result: Any) -> Iterable[Any]:
         if isinstance(result, Iterable):
             return result
+        wrong = "cannot be none" if result is None else "should be of list type"
         raise TypeError(
-            f"async_invoke and timeout of {type(self._function).__name__} must return a list of results, empty for "
-            f"none, not {result!r}"
+            f"The result of AsyncFunction {wrong}: async_invoke or timeout of {type(self._function).__name__} returned "
+            f"{result!r}. Return a list of results, empty for no result."
         )
 
 

@@ -1,0 +1,1 @@
+"""Formats of records: the names of ``pyflink.datastream.formats``."""
