@@ -165,7 +165,7 @@ def ways_to_end(folder: Path) -> dict[str, Any]:
             "status": master_of(client).status.name,
             "in_default_directory": Path(path).parent == inside / "savepoints",
             "told": sorted({line.split()[0] for line in told(inside)}),
-            "retained": [str(p) for p in (inside / "checkpoints").rglob("*")],
+            "retained": [p.name for p in (inside / "checkpoints").rglob("*") if p.is_file()],
         }
         if way == "cancel":
             options = {"execution.state-recovery.path": path}

@@ -16,7 +16,7 @@ from beadline.datastream import KeyedProcessFunction, MapFunction, RuntimeContex
 from beadline.datastream.state import ValueStateDescriptor
 from tests.recovery.jobs import ANY, KEYS, STEP, Numbers, to_files, visible
 
-PACE = "TWIN_PACE"
+HOLD = "hold"
 OPTIONS = {
     "beadline.step.first-records": str(STEP),
     "beadline.step.max-records": str(STEP),
@@ -25,14 +25,16 @@ OPTIONS = {
 }
 
 
-class Slow(MapFunction):
-    """Each number takes its time."""
+class Held(MapFunction):
+    """The last step does not end while there is a certain file."""
 
-    def __init__(self, pace: float) -> None:
-        self._pace = pace
+    def __init__(self, path: Path, records: int) -> None:
+        self._path = str(path)
+        self._last = records - STEP
 
     def map(self, value: tuple[int]) -> int:
-        time.sleep(self._pace)
+        while value[0] >= self._last and os.path.exists(self._path):
+            time.sleep(0.05)
         return value[0]
 
 
@@ -63,8 +65,8 @@ def main(factor: int) -> None:
         configuration.set_string(key, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     numbers = env.from_source(Numbers(int(records)), WatermarkStrategy.no_watermarks(), "numbers")
-    slow = numbers.map(Slow(float(os.environ.get(PACE, "0"))), output_type=ANY)
-    totals = slow.key_by(key_of, key_type=Types.LONG()).process(Total(factor), output_type=Types.STRING())
+    held = numbers.map(Held(Path(folder) / HOLD, int(records)), output_type=ANY)
+    totals = held.key_by(key_of, key_type=Types.LONG()).process(Total(factor), output_type=Types.STRING())
     to_files(totals, folder, uid=None)
     env.execute()
 
