@@ -70,6 +70,7 @@ class JobExecutionError(BeadlineError):
     :ivar record: ``repr`` of the record it was working on, if any
     :ivar user_traceback: the traceback inside the worker
     :ivar culprit: the operator's number and a digest of the record, if it is the record's fault
+    :ivar printed: what user code printed in the step that failed
     """
 
     def __init__(
@@ -80,12 +81,14 @@ class JobExecutionError(BeadlineError):
         record: str | None = None,
         user_traceback: str | None = None,
         culprit: tuple[int, str] | None = None,
+        printed: str = "",
     ) -> None:
         super().__init__(message)
         self.operator = operator
         self.record = record
         self.user_traceback = user_traceback
         self.culprit = culprit
+        self.printed = printed
 
 
 class StepError(BeadlineError):

@@ -48,7 +48,7 @@ def check(
                 )
     for _, ack in sorted(by_task.items()):
         if ack.failure is not None:
-            raise job_error(ack.failure)
+            raise job_error(ack.failure, _said(by_task))
     for ack in acks:
         for subtask in ack.subtasks:
             handle = handles.get((subtask.node, subtask.subtask))
@@ -65,7 +65,12 @@ def check(
                 )
 
 
-def job_error(failure: Failure) -> BeadlineError:
+def _said(by_task: Mapping[tuple[int, int], TaskAck]) -> str:
+    """What user code printed in a step that failed. Lines of print sinks are results, and are not part of it."""
+    return "".join(text for _, ack in sorted(by_task.items()) for by_sink, text in ack.printed if not by_sink)
+
+
+def job_error(failure: Failure, printed: str = "") -> BeadlineError:
     """What the user is told of a failure in a task."""
     if failure.error_type == StateMismatchError.__name__:
         return StateMismatchError(failure.message)
@@ -77,6 +82,7 @@ def job_error(failure: Failure) -> BeadlineError:
         record=failure.record,
         user_traceback=failure.traceback,
         culprit=failure.culprit,
+        printed=printed,
     )
     error.add_note(f"\nIn the worker:\n{failure.traceback.rstrip()}")
     return error
