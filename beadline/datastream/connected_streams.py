@@ -46,11 +46,15 @@ class ConnectedStreams:
     def process(
         self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        kind = KeyedCoProcessFunction if self._is_keyed() else CoProcessFunction
-        check_process_function(
-            func, kind, f"process() of {'keyed' if self._is_keyed() else 'unkeyed'} connected streams"
-        )
-        return self._apply("Co-Keyed-Process" if self._is_keyed() else "Co-Process", "co_process", func, output_type)
+        """Elements with their timestamps and the current time; if both streams are keyed, with state and timers.
+
+        On keyed streams a ``CoProcessFunction`` has state too; for timers and the key it takes a
+        ``KeyedCoProcessFunction``.
+        """
+        keyed = self._is_keyed()
+        kinds = (KeyedCoProcessFunction, CoProcessFunction) if keyed else (CoProcessFunction,)
+        check_process_function(func, kinds, f"process() of {'keyed' if keyed else 'unkeyed'} connected streams")
+        return self._apply("Co-Keyed-Process" if keyed else "Co-Process", "co_process", func, output_type)
 
     def _is_keyed(self) -> bool:
         keyed = (isinstance(self.stream1, KeyedStream), isinstance(self.stream2, KeyedStream))

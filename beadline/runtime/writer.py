@@ -166,6 +166,17 @@ def _cut(segments: list[Any], limit: int) -> Iterator[list[Any]]:
     yield part
 
 
+def _or_none(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """None is a key of every type, as in Flink."""
+    if convert is None:
+        return None
+
+    def convert_key(key: Any) -> Any:
+        return None if key is None else convert(key)
+
+    return convert_key
+
+
 class HashWriter(ChannelWriter):
     """By key group; keys travel beside the records, so that user code selects a key once."""
 
@@ -175,7 +186,7 @@ class HashWriter(ChannelWriter):
         assert isinstance(partitioning, Hash)
         self._select = partitioning.select()
         key_type = partitioning.key_type or Types.PICKLED_BYTE_ARRAY()
-        self._all_plain, self._convert = key_type.all_plain, key_type.converter()
+        self._all_plain, self._convert = key_type.all_plain, _or_none(key_type.converter())
         self._router = KeyRouter(self.target.parallelism, self.target.max_parallelism)
 
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
