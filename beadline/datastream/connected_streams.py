@@ -48,12 +48,10 @@ class ConnectedStreams:
     ) -> DataStream:
         """Elements with their timestamps and the current time; if both streams are keyed, with state and timers.
 
-        On keyed streams a ``CoProcessFunction`` has state too; for timers and the key it takes a
-        ``KeyedCoProcessFunction``.
+        It is the streams that decide about state and timers, not which of the two kinds the function is of.
         """
         keyed = self._is_keyed()
-        kinds = (KeyedCoProcessFunction, CoProcessFunction) if keyed else (CoProcessFunction,)
-        check_process_function(func, kinds, f"process() of {'keyed' if keyed else 'unkeyed'} connected streams")
+        check_process_function(func, (KeyedCoProcessFunction, CoProcessFunction), "process() of connected streams")
         return self._apply("Co-Keyed-Process" if keyed else "Co-Process", "co_process", func, output_type)
 
     def _is_keyed(self) -> bool:

@@ -52,7 +52,11 @@ class Results:
         self._taken.clear()
 
     def sealed(self, acks: list[TaskAck], subtasks: list[SubtaskAck]) -> None:
-        show("".join(text for task in sorted(acks, key=lambda task: (task.level, task.partition)) for _, text in task.printed))
+        show(
+            "".join(
+                text for task in sorted(acks, key=lambda task: (task.level, task.partition)) for _, text in task.printed
+            )
+        )
         for ack in subtasks:
             node = self._plan.nodes[ack.node]
             if ack.collected and isinstance(node.spec, CollectSpec):
