@@ -77,7 +77,8 @@ def test_bytes_and_the_usual_questions_work() -> None:
     with worker(), gathered(printed):
         assert isinstance(sys.stdout, WorkerOutput)
         sys.stdout.buffer.write("grüß\n".encode())
-        assert sys.stdout.writable() and not sys.stdout.isatty()
+        assert sys.stdout.writable()
+        assert not sys.stdout.isatty()
         assert sys.stdout.encoding == "utf-8"
         with pytest.raises(TypeError, match="must be str, not bytes"):
             sys.stdout.write(b"x")  # type: ignore[arg-type]
