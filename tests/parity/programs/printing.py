@@ -26,6 +26,7 @@ class LoudCount(KeyedProcessFunction):
 
     def on_timer(self, timestamp, ctx):
         print("timer of", ctx.get_current_key())
+        return []
 
 
 def main():
