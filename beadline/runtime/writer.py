@@ -166,17 +166,6 @@ def _cut(segments: list[Any], limit: int) -> Iterator[list[Any]]:
     yield part
 
 
-def _or_none(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """None is a key of every type, as in Flink."""
-    if convert is None:
-        return None
-
-    def convert_key(key: Any) -> Any:
-        return None if key is None else convert(key)
-
-    return convert_key
-
-
 class HashWriter(ChannelWriter):
     """By key group; keys travel beside the records, so that user code selects a key once."""
 
@@ -186,13 +175,13 @@ class HashWriter(ChannelWriter):
         assert isinstance(partitioning, Hash)
         self._select = partitioning.select()
         key_type = partitioning.key_type or Types.PICKLED_BYTE_ARRAY()
-        self._all_plain, self._convert = key_type.all_plain, _or_none(key_type.converter())
+        self._all_plain, self._convert = key_type.all_plain, key_type.converter()
         self._router = KeyRouter(self.target.parallelism, self.target.max_parallelism)
 
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
         keys = self._mapped(self._select, records, records)
         if self._convert is not None and not self._all_plain(keys):
-            keys = self._mapped(self._convert, keys, records)
+            keys = self._converted(self._convert, keys, records)
         if _SIMPLE_KEYS.issuperset(map(type, keys)):
             known = list(map(self._router.lookup, keys))
             route = self._router.route
@@ -214,6 +203,12 @@ class HashWriter(ChannelWriter):
             add_timestamp = [outbox.timestamps.append for outbox in outboxes]
             for timestamp, subtask in zip(timestamps, subtasks, strict=True):
                 add_timestamp[subtask](timestamp)
+
+    def _converted(self, convert: Callable[[Any], Any], keys: list[Any], records: list[Any]) -> list[Any]:
+        """The keys as values of their declared type. None is a key of every type, as in Flink."""
+        if type(None) in set(map(type, keys)):
+            return self._mapped(lambda key: None if key is None else convert(key), keys, records)
+        return self._mapped(convert, keys, records)
 
     def _mapped(self, function: Callable[[Any], Any], values: list[Any], records: list[Any]) -> list[Any]:
         """The function's results. If it raises, as many results are there as there were good records before."""
