@@ -83,6 +83,7 @@ class JobExecutionError(BeadlineError):
     :ivar full_traceback: all of it
     :ivar culprit: the operator's number and a digest of the record, if it is the record's fault
     :ivar lasting: whether it would come again however often the job is restarted
+    :ivar printed: what user code printed in the step that failed
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class JobExecutionError(BeadlineError):
         full_traceback: str | None = None,
         culprit: tuple[int, str] | None = None,
         lasting: bool = False,
+        printed: str = "",
     ) -> None:
         super().__init__(message)
         self.operator = operator
@@ -103,6 +105,7 @@ class JobExecutionError(BeadlineError):
         self.full_traceback = full_traceback
         self.culprit = culprit
         self.lasting = lasting
+        self.printed = printed
 
 
 class JobFinishedError(BeadlineError):

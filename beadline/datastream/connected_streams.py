@@ -46,11 +46,13 @@ class ConnectedStreams:
     def process(
         self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        kind = KeyedCoProcessFunction if self._is_keyed() else CoProcessFunction
-        check_process_function(
-            func, kind, f"process() of {'keyed' if self._is_keyed() else 'unkeyed'} connected streams"
-        )
-        return self._apply("Co-Keyed-Process" if self._is_keyed() else "Co-Process", "co_process", func, output_type)
+        """Elements with their timestamps and the current time; if both streams are keyed, with state and timers.
+
+        It is the streams that decide about state and timers, not which of the two kinds the function is of.
+        """
+        keyed = self._is_keyed()
+        check_process_function(func, (KeyedCoProcessFunction, CoProcessFunction), "process() of connected streams")
+        return self._apply("Co-Keyed-Process" if keyed else "Co-Process", "co_process", func, output_type)
 
     def _is_keyed(self) -> bool:
         keyed = (isinstance(self.stream1, KeyedStream), isinstance(self.stream2, KeyedStream))

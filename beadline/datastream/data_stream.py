@@ -405,15 +405,31 @@ class DataStream(WithoutJava):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Run the job and bring this stream's elements here: as an iterator, or the first ``limit`` as a list."""
+        """Run the job and bring this stream's elements here: as an iterator, or the first ``limit`` as a list.
+
+        Elements of one subtask come in its order. With a limit the job ends as soon as it has given that many.
+        """
+        if limit is not None and limit < 1:
+            raise GraphError(f"execute_and_collect(): limit must be at least 1, got {limit}")
         collector = f"collect-{self._env._next_number()}"
-        self._apply("Collect Stream Sink", CollectSpec(collector), self._type)._node("uid()").uid = collector
+        node = self._apply("Collect Stream Sink", CollectSpec(collector), self._type)._node("uid()")
+        node.uid = collector
+        self._collect_in_order(node)
         results = CloseableIterator(collector)
         results._client = self._env._start(job_execution_name, collected=results._offer)
         if limit is None:
             return results
         with results:
             return [element for _, element in zip(range(limit), results, strict=False)]
+
+    def _collect_in_order(self, node: Node) -> None:
+        """Flink collects in one subtask. Where each subtask's elements can be taken where they are, nothing has to
+        move for that: their order is the same."""
+        edge = self._edges[0]
+        if len(self._edges) == 1 and isinstance(edge.partitioning, Forward):
+            node.parallelism, node.single = edge.source.parallelism, edge.source.single
+        else:
+            node.single = True
 
     def to_dataframe(self, job_execution_name: str | None = None) -> DataFrame:
         """Run the job, which must be bounded, and give this stream's elements as a Spark DataFrame.

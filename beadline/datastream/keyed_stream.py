@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from beadline.api.function import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ReduceFunction
 from beadline.api.process import KeyedProcessFunction
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from beadline.common import Row
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.aggregations import PositionReduce
 from beadline.datastream.data_stream import DataStream, check_function, check_process_function
@@ -19,6 +20,8 @@ from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from beadline.datastream.interval_join import IntervalJoin
     from beadline.datastream.windowed_stream import WindowedStream
 
@@ -136,7 +139,16 @@ class KeyedStream(DataStream):
         return self._values().sink_to(sink)
 
     def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
-        return self._values().execute_and_collect(job_execution_name, limit)
+        """Run the job and bring keys and elements here, each pair as ``Row(f0=key, f1=element)``, as PyFlink does.
+
+        For the elements alone, collect the stream before ``key_by()``.
+        """
+        pairs = self.process(_WithKey()).name("_keyed_stream_pairs_operator")
+        pairs._node("force_non_parallel()").single = True  # in the order of the input, as far as it has one
+        return pairs.execute_and_collect(job_execution_name, limit)
+
+    def to_dataframe(self, job_execution_name: str | None = None) -> DataFrame:
+        return self._values().to_dataframe(job_execution_name)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """Windows per key."""
@@ -160,6 +172,11 @@ class KeyedStream(DataStream):
 
 def _identity(value: Any) -> Any:
     return value
+
+
+class _WithKey(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Row]:
+        return (Row(f0=ctx.get_current_key(), f1=value),)
 
 
 refuse_settings(KeyedStream, "call it on the operator before or behind key_by().", cache="Cache")

@@ -35,6 +35,7 @@ PYTHON_FILES = "python.files"
 PYTHON_EXECUTABLE = "python.executable"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 WATERMARK_RECORDS = "beadline.watermark.records"
+LENIENT_TYPES = "beadline.types.lenient"
 RESTART = "restart-strategy.type"
 STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
@@ -60,6 +61,7 @@ _EFFECTIVE = {
     PYTHON_FILES,
     PYTHON_EXECUTABLE,
     WATERMARK_RECORDS,
+    LENIENT_TYPES,
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,

@@ -29,6 +29,7 @@ from beadline.datastream.output_tag import OutputTag
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
 from beadline.datastream.time_characteristic import TimeCharacteristic
+from beadline.datastream.typed_collections import typed_elements
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
@@ -270,7 +271,9 @@ class StreamExecutionEnvironment(WithoutJava):
     def from_collection(self, collection: list[Any], type_info: TypeInformation | None = None) -> DataStream:
         """The elements of a list, in order, from a source of parallelism one."""
         output = type_info if type_info is not None else Types.PICKLED_BYTE_ARRAY()
-        spec = SourceSpec(CollectionSource(list(collection), type_info), typed=True)
+        lenient = self._configuration.get_boolean(options.LENIENT_TYPES, False)
+        elements = typed_elements(collection, type_info, lenient)
+        spec = SourceSpec(CollectionSource(elements, None), typed=True)
         node = self._add_node("Collection Source", spec, output, [])
         node.single = True
         return self._stream(node)

@@ -31,7 +31,7 @@ from beadline.master.events import Event, NotWritten, Published, Request, StepEn
 from beadline.master.merging import Merger
 from beadline.master.pacing import Pacing
 from beadline.master.poison import PoisonWatch
-from beadline.master.results import Results
+from beadline.master.results import Results, show
 from beadline.master.settings import JobSettings
 from beadline.master.sinks import Sinks
 from beadline.master.stepping import Stepper
@@ -296,11 +296,15 @@ class Attempt:
         assert step is not None
         self._last_step = time.monotonic()
         self.skipped = step.ends
-        acks, tries = outcome.result()
+        try:
+            acks, tries = outcome.result()
+        except JobExecutionError as error:
+            show(error.printed)
+            raise
         header, seconds = step.header, time.monotonic() - step.started
         subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))
         records = self.truth.seal(header.step, subtasks, step.ends)
-        self._out.results.sealed(subtasks)
+        self._out.results.sealed(acks, subtasks)
         self._out.sinks.sealed(subtasks, header.now, header.final)
         touched = sum(s.touched for s in subtasks)
         self._pacing.sealed(records, seconds, touched, sum(ack.sent_bytes for ack in acks))

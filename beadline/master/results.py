@@ -17,6 +17,13 @@ from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck
 _LOG = logging.getLogger("beadline")
 
 
+def show(text: str) -> None:
+    """Print what tasks printed."""
+    if text:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
 class Results:
     """Shows what sealed steps give.
 
@@ -44,12 +51,14 @@ class Results:
         self._held.clear()
         self._taken.clear()
 
-    def sealed(self, subtasks: list[SubtaskAck]) -> None:
+    def sealed(self, acks: list[TaskAck], subtasks: list[SubtaskAck]) -> None:
+        show(
+            "".join(
+                text for task in sorted(acks, key=lambda task: (task.level, task.partition)) for _, text in task.printed
+            )
+        )
         for ack in subtasks:
             node = self._plan.nodes[ack.node]
-            if ack.lines:
-                sys.stdout.write("\n".join(ack.lines) + "\n")
-                sys.stdout.flush()
             if ack.collected and isinstance(node.spec, CollectSpec):
                 self._held.append((node.spec.collector, ack.collected))
             if ack.metrics is not None:

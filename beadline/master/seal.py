@@ -63,7 +63,7 @@ def check(
                 )
     for _, ack in sorted(by_task.items()):
         if ack.failure is not None:
-            raise job_error(ack.failure)
+            raise job_error(ack.failure, _said(by_task))
     for ack in acks:
         for subtask in ack.subtasks:
             handle = handles.get((subtask.node, subtask.subtask))
@@ -80,7 +80,12 @@ def check(
                 )
 
 
-def job_error(failure: Failure) -> BeadlineError:
+def _said(by_task: Mapping[tuple[int, int], TaskAck]) -> str:
+    """What user code printed in a step that failed. Lines of print sinks are results, and are not part of it."""
+    return "".join(text for _, ack in sorted(by_task.items()) for by_sink, text in ack.printed if not by_sink)
+
+
+def job_error(failure: Failure, printed: str = "") -> BeadlineError:
     """What the user is told of a failure in a task."""
     if failure.error_type == StateMismatchError.__name__:
         return StateMismatchError(failure.message)
@@ -96,6 +101,7 @@ def job_error(failure: Failure) -> BeadlineError:
         full_traceback=failure.traceback,
         culprit=failure.culprit,
         lasting=failure.error_type in _LASTING,
+        printed=printed,
     )
     lines = [f"In the worker:\n{failure.traceback.rstrip()}"] if verbose() else where_raised(failure.traceback)
     if failure.error_type == ModuleNotFoundError.__name__:

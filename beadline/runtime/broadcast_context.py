@@ -16,20 +16,18 @@ from beadline.runtime.gate import MIN_WATERMARK
 from beadline.state.backend import KeyedBackend
 from beadline.state.codec import Frozen
 from beadline.state.key_groups import BoxedKey
+from beadline.state.keyed import NoKey
 from beadline.state.operator_state import OperatorBroadcastState
 
 
-class NoKey:
-    """The slot of the broadcast side. Whoever looks it up in a table of keyed state is told why there is nothing."""
-
-    def __init__(self, operator: str) -> None:
-        self._operator = operator
-
-    def __hash__(self) -> int:
-        raise StateAccessError(
-            f"operator '{self._operator}': there is no current key in process_broadcast_element(), so keyed state and "
+def _no_key(operator: str) -> NoKey:
+    """The slot of the broadcast side."""
+    return NoKey(
+        lambda: (
+            f"operator '{operator}': there is no current key in process_broadcast_element(), so keyed state and "
             "timers can't be used; use ctx.apply_to_keyed_state(descriptor, function)"
         )
+    )
 
 
 class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
@@ -180,7 +178,7 @@ class BroadcastContexts:
         else:
             assert isinstance(clock, KeyedClock)
             self.element = KeyedElementContext(clock, readable, backend)
-            self.broadcast = KeyedBroadcastContext(clock, writable, backend, NoKey(operator))
+            self.broadcast = KeyedBroadcastContext(clock, writable, backend, _no_key(operator))
 
 
 class _Timed:
@@ -225,7 +223,7 @@ class KeyedElementContext(_Timed, KeyedBroadcastProcessFunction.OnTimerContext):
 
     def get_current_key(self) -> Any:
         slot = self._scope.slot
-        return slot.key if slot.__class__ is BoxedKey else slot
+        return slot.copied() if slot.__class__ is BoxedKey else slot
 
     def time_domain(self) -> TimeDomain:
         return self.domain
@@ -247,6 +245,6 @@ class KeyedBroadcastContext(_Timed, KeyedBroadcastProcessFunction.Context):
         try:
             for slot, state in self._backend.entries(state_descriptor):
                 scope.slot = slot
-                call(slot.key if slot.__class__ is BoxedKey else slot, state)
+                call(slot.copied() if slot.__class__ is BoxedKey else slot, state)
         finally:
             scope.slot = self.no_key

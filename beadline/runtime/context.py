@@ -169,7 +169,7 @@ class KeyedCallContext(KeyedProcessFunction.OnTimerContext, KeyedCoProcessFuncti
 
     def get_current_key(self) -> Any:
         slot = self._scope.slot
-        return slot.key if slot.__class__ is BoxedKey else slot
+        return slot.copied() if slot.__class__ is BoxedKey else slot
 
     def time_domain(self) -> TimeDomain:
         return self.domain

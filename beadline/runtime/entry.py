@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from beadline.runtime import worker
+from beadline.runtime import printed, worker
 from beadline.runtime.garbage import no_collection
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskInput
 from beadline.runtime.rows import DESCRIPTOR, DESCRIPTOR_SEQ, Row, read_rows
@@ -44,9 +44,12 @@ class LevelCall:
         assert context is not None
         partition = context.partitionId()
         header = self.header
+        printed.install()
         run = worker.enter_run(header.run, header.live_runs, self.shipment, header.state_root)
         if self.inputs is None:
-            yield from Task(run, header, self.level, partition).work(read_rows(batches), None)
+            task = Task(run, header, self.level, partition)
+            with printed.gathered(task.printed):
+                yield from task.work(read_rows(batches), None)
             return
         for _ in batches:  # the range that only made the partitions
             pass
@@ -60,7 +63,8 @@ class LevelCall:
             elif number % self.width == partition:
                 deeper.append(Row(number, level, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data))
         task = Task(run, header, 0, partition)
-        yield from task.work(iter(deeper), own)
+        with printed.gathered(task.printed):
+            yield from task.work(iter(deeper), own)
 
 
 def farewell(live: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -102,7 +102,6 @@ class SubtaskAck:
     keys: int = 0
     watermark: int | None = None
     metrics: Any = None
-    lines: list[str] = field(default_factory=list)
     collected: list[Any] = field(default_factory=list)
     staged: list[Any] = field(default_factory=list)
     changed_fields: list[str] = field(default_factory=list)
@@ -117,6 +116,7 @@ class TaskAck:
     :ivar digest: of everything it sent
     :ivar sent_bytes: how much it sent to later levels
     :ivar consumed: for each upstream task (level, partition), the digest its barrier named
+    :ivar printed: text in its order, and whether a print sink wrote it or user code
     """
 
     level: int
@@ -127,6 +127,7 @@ class TaskAck:
     failure: Failure | None = None
     skipped: bool = False
     sent_bytes: int = 0
+    printed: list[tuple[bool, str]] = field(default_factory=list)
     executor: str = ""
     worker: int = 0
     seconds: float = 0.0

@@ -29,6 +29,7 @@ from beadline.runtime.garbage import walk_everything_next
 from beadline.runtime.gate import ChannelCheck, WatermarkGate
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
 from beadline.runtime.operators import Operator
+from beadline.runtime.printed import Printed
 from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, DRIVER, Row, RowBuffer
 from beadline.runtime.worker import WorkerRun
 from beadline.runtime.writer import ChannelWriter, Timestamps, make_writer
@@ -98,6 +99,7 @@ class Task:
         self._versions: dict[int, str] = {}
         self._stores: list[Store] = []
         self._fingerprints: dict[int, list[dict[str, Any]]] = {}
+        self.printed = Printed()
         self._started = time.perf_counter()
         self._failure: Failure | None = None
         self._skipped = False
@@ -216,6 +218,7 @@ class Task:
         self._by_node = {operator.node.id: operator for operator in self._operators}
         for operator in self._operators:
             operator.gate = WatermarkGate(self._channels_of(operator))
+            operator.printed = self.printed
         self._connect()
         for operator in self._operators:
             start = given.subtasks[operator.node.id]
@@ -449,6 +452,7 @@ class Task:
 
     def _acknowledge(self, acks: list[SubtaskAck], digest: str) -> None:
         ack = TaskAck(self._level, self._partition, digest, self._consumed, acks, self._failure, self._skipped)
+        ack.printed = self.printed.finish()
         ack.sent_bytes = sum(writer.sent_bytes for writer in self._writers)
         if self._out:
             ack.subtasks = []

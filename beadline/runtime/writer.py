@@ -181,7 +181,7 @@ class HashWriter(ChannelWriter):
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
         keys = self._mapped(self._select, records, records)
         if self._convert is not None and not self._all_plain(keys):
-            keys = self._mapped(self._convert, keys, records)
+            keys = self._converted(self._convert, keys, records)
         if _SIMPLE_KEYS.issuperset(map(type, keys)):
             known = list(map(self._router.lookup, keys))
             route = self._router.route
@@ -203,6 +203,12 @@ class HashWriter(ChannelWriter):
             add_timestamp = [outbox.timestamps.append for outbox in outboxes]
             for timestamp, subtask in zip(timestamps, subtasks, strict=True):
                 add_timestamp[subtask](timestamp)
+
+    def _converted(self, convert: Callable[[Any], Any], keys: list[Any], records: list[Any]) -> list[Any]:
+        """The keys as values of their declared type. None is a key of every type, as in Flink."""
+        if type(None) in set(map(type, keys)):
+            return self._mapped(lambda key: None if key is None else convert(key), keys, records)
+        return self._mapped(convert, keys, records)
 
     def _mapped(self, function: Callable[[Any], Any], values: list[Any], records: list[Any]) -> list[Any]:
         """The function's results. If it raises, as many results are there as there were good records before."""

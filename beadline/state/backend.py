@@ -20,7 +20,7 @@ from beadline.errors import StateAccessError, StateMismatchError
 from beadline.state import keyed, ttl
 from beadline.state.description import StateDescription, describe, text_of
 from beadline.state.key_groups import encode_indexed
-from beadline.state.keyed import Scope, StateHandle
+from beadline.state.keyed import NoKey, Scope, StateHandle
 from beadline.state.run import RunContent, TableChanges
 from beadline.state.store import Store
 from beadline.state.tables import Table
@@ -59,6 +59,7 @@ class KeyedBackend:
         self._operator = operator
         self.scope = Scope()
         self.window_scope = Scope()
+        self._no_key = NoKey(self._why_no_key)
         self._handles: dict[str, tuple[StateDescriptor, StateHandle, StateDescription]] = {}
         self._tables: dict[str, Table] = {}
         self._store: Store | None = None
@@ -71,10 +72,19 @@ class KeyedBackend:
         self._store = store
         self._tables = {}
         self.scope.now = self.window_scope.now = now
+        self.scope.slot = self.window_scope.slot = self._no_key  # until the first record or timer
         self.event_timers = self._timers(EVENT_TIMERS, namespaced_timers)
         self.processing_timers = self._timers(PROCESSING_TIMERS, namespaced_timers)
         for name, (_, handle, described) in self._handles.items():
             handle.point_at(self._table(name, handle.kind, described.namespaced))
+
+    def _why_no_key(self) -> str:
+        names = ", ".join(f"'{name}'" for name in self._handles) or "none"
+        return (
+            f"operator '{self._operator}' reads or writes keyed state (states that it has: {names}) where there is "
+            "no current key: no record and no timer is being processed. In open() get the state from the runtime "
+            "context, and use it in process_element() or on_timer()."
+        )
 
     def _timers(self, name: str, namespaced: bool) -> TimerTable:
         table = self._table(name, TimerTable.kind, namespaced)

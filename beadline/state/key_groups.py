@@ -73,6 +73,8 @@ def _encode_slow(key: Any) -> bytes:
         return b"T" + f"{key.days},{key.seconds},{key.microseconds}".encode()
     if isinstance(key, uuid.UUID):
         return b"u" + key.bytes
+    if isinstance(key, list | dict | set | frozenset | bytearray):
+        return _encode_container(key)
     if dataclasses.is_dataclass(key) and not isinstance(key, type):
         if type(key).__eq__ is object.__eq__:
             raise KeyEncodingError(
@@ -83,9 +85,22 @@ def _encode_slow(key: Any) -> bytes:
         return b"c" + _framed(type(key).__qualname__.encode()) + b"".join(_framed(encode_key(v)) for v in fields)
     raise KeyEncodingError(
         f"a key of type {type(key).__name__} has no canonical encoding: {_shorten(key)}. "
-        "Use a str, bytes, int, float, bool, None, Decimal, date, time, UUID, enum, or a tuple, Row "
+        "Use a str, bytes, int, float, bool, None, Decimal, date, time, UUID, enum, or a tuple, list, dict, set, Row "
         "or dataclass of these."
     )
+
+
+def _encode_container(key: Any) -> bytes:
+    """What can't be hashed is told from what can, although Python calls some pairs equal, such as a set and a
+    frozenset: one of them is boxed, the other is not. They are different keys in PyFlink too."""
+    if isinstance(key, list):
+        return b"l" + b"".join(_framed(encode_key(item)) for item in key)
+    if isinstance(key, dict):  # equal whatever the order of the items
+        pairs = sorted((encode_key(name), encode_key(value)) for name, value in key.items())
+        return b"m" + b"".join(_framed(part) for pair in pairs for part in pair)
+    if isinstance(key, bytearray):
+        return b"a" + bytes(key)
+    return (b"S" if isinstance(key, set) else b"F") + b"".join(map(_framed, sorted(map(encode_key, key))))
 
 
 def _encode_row(key: Row) -> bytes:
@@ -168,7 +183,7 @@ def check_parallelism(parallelism: int, max_parallelism: int, operator: str) -> 
 
 
 class BoxedKey:
-    """Stands in for a key that has a canonical encoding but can't be hashed (a plain dataclass)."""
+    """Stands in for a key that has a canonical encoding but can't be hashed (a list, a plain dataclass)."""
 
     __slots__ = ("encoded", "key")
 
@@ -182,13 +197,17 @@ class BoxedKey:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BoxedKey) and self.encoded == other.encoded
 
+    def copied(self) -> Any:
+        """The key for user code, which may change it."""
+        return copy.deepcopy(self.key)
+
     def __reduce__(self) -> tuple[type[BoxedKey], tuple[Any, bytes]]:
         return BoxedKey, (self.key, self.encoded)
 
 
 def _can_index(key: Any) -> bool:
     """Whether a copy of the key finds what the key put into a dictionary. NaN does not equal itself."""
-    if isinstance(key, tuple):
+    if isinstance(key, tuple | frozenset):
         return all(map(_can_index, key))
     try:
         hash(key)
@@ -257,7 +276,8 @@ class KeyRouter:
         group = _hash64(encoded) % self._max_parallelism
         subtask = group * self._parallelism // self._max_parallelism
         if not _can_index(key):
-            return BoxedKey(key, encoded), subtask
+            # The key must stay as it is when user code changes the record it is part of.
+            return BoxedKey(copy.deepcopy(key), encoded), subtask
         if len(self._seen) >= self._REMEMBER:
             self._seen.clear()
         if key.__class__ not in IMMUTABLE_KEYS:

@@ -20,7 +20,7 @@ from beadline.api.state_descriptors import (
     ValueStateDescriptor,
 )
 from beadline.common.typeinfo import TypeInformation
-from beadline.errors import TypeMismatchError
+from beadline.errors import StateAccessError, TypeMismatchError
 from beadline.state.codec import Frozen
 from beadline.state.tables import MISSING, ListTable, MapTable, Table, ValueTable
 
@@ -35,6 +35,18 @@ class Scope:
     def __init__(self) -> None:
         self.slot: Any = MISSING
         self.now = 0
+
+
+class NoKey:
+    """The slot while no key is in hand. Whoever looks it up in a table of keyed state is told why there is nothing."""
+
+    __slots__ = ("_reason",)
+
+    def __init__(self, reason: Callable[[], str]) -> None:
+        self._reason = reason
+
+    def __hash__(self) -> int:
+        raise StateAccessError(self._reason())
 
 
 def checked_converter(name: str, type_info: TypeInformation) -> Converter | None:

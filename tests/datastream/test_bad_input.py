@@ -108,12 +108,11 @@ class Plain:
     pass
 
 
-@pytest.mark.parametrize(("key", "kind"), [({1}, "set"), (Plain(), "Plain"), ([1], "list")])
-def test_a_key_without_canonical_encoding(key: Any, kind: str) -> None:
-    error = failure_of(environment().from_collection([5]).key_by(lambda v: key).map(lambda v: v).name("keyed"))
+def test_a_key_without_canonical_encoding() -> None:
+    error = failure_of(environment().from_collection([5]).key_by(lambda v: [Plain()]).map(lambda v: v).name("keyed"))
     assert error.operator == "key_by before keyed"
     assert error.record == "5"
-    assert f"a key of type {kind} has no canonical encoding" in str(error)
+    assert "a key of type Plain has no canonical encoding" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,8 @@ class Job:
         subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))
         self.book.advance(((s.node, s.subtask), s.delta) for s in subtasks if s.delta is not None)
         self.book.advance_states(((s.node, s.subtask), s.states) for s in subtasks if s.states is not None)
+        for task in acks:
+            self.lines += [line for _, text in task.printed for line in text.splitlines()]
         for ack in subtasks:
             place = (ack.node, ack.subtask)
             if ack.local is not None:
@@ -239,7 +241,6 @@ class Job:
             self.timers.pop(place, None)
             if ack.next_timer is not None:
                 self.timers[place] = ack.next_timer
-            self.lines += ack.lines
             self.staged += ack.staged
             self.changed_fields += ack.changed_fields
             self.warnings += ack.warnings

@@ -226,7 +226,7 @@ def test_what_cannot_be_pickled_names_its_record(tmp_path: Path) -> None:
 
 def test_a_key_without_an_encoding_is_the_users_failure(tmp_path: Path) -> None:
     program = Program()
-    program.collect((program.source(Given()), by(lambda n: {n})))
+    program.collect((program.source(Given()), by(lambda n: len)))
     acks = Job(program, tmp_path).attempt({1: [[1], []]})
     failure = next(ack.failure for ack in acks if ack.failure is not None)
     assert (failure.operator, failure.record, failure.error_type) == ("key_by before out", "1", "KeyEncodingError")

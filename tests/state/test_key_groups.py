@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import datetime as dt
 import enum
@@ -93,6 +94,12 @@ EQUAL = [
     (uuid.UUID(int=7), uuid.UUID("00000000-0000-0000-0000-000000000007")),
     (Point(1, "a"), Point(1.0, "a")),  # type: ignore[arg-type]
     (FrozenPoint(1, (2,)), FrozenPoint(1, (2.0,))),
+    ([1, "a"], [1.0, "a"]),
+    ({"a": 1, 2: [3]}, {2: [3.0], "a": True}),
+    ({1, "a", (2,)}, {(2,), "a", 1.0}),
+    (frozenset({1, 2}), frozenset({2, 1})),
+    (bytearray(b"a"), bytearray([97])),
+    ((1, [2], {"b": {3}}), (1.0, [2], {"b": {3.0}})),
 ]
 
 
@@ -110,6 +117,8 @@ DIFFERENT = [
     dt.time(5, 6, tzinfo=UTC), dt.timedelta(1), uuid.UUID(int=1), Point(1, 2), Point(2, 1), FrozenPoint(1, 2),
     math.inf, Decimal("0.1"), 0.1, Decimal("0.12345678901234567890123456789012345"),
     Decimal("0.12345678901234567890123456789012346"), "\ud800", "é", Decimal("1E-500"),
+    [], [1], [[1]], [1, 2], [12], (1, [2]), Row(1, [2]), Point(1, {2}), {}, {1: 2}, {2: 1}, {(1, 2): 3}, {1: (2, 3)},
+    set(), {1}, {1, 2}, {(1, 2)}, frozenset(), frozenset({1}), bytearray(b""), bytearray(b"a"), [None], {None},
 ]  # fmt: skip
 
 
@@ -121,10 +130,38 @@ def test_different_keys_encode_differently() -> None:
         encodings[encoded] = key
 
 
-@pytest.mark.parametrize("key", [{1}, [1], {"a": 1}, object(), (1, [2]), Row(1, [2]), Point(1, {2}), bytearray(b"a")])
+@pytest.mark.parametrize("key", [object(), [object()], {"a": object()}, {object()}, (1, [len]), memoryview(b"a")])
 def test_keys_without_an_encoding_are_refused(key: Any) -> None:
     with pytest.raises(KeyEncodingError, match="no canonical encoding"):
         encode_key(key)
+
+
+@pytest.mark.parametrize("key", [[1, [2]], {"a": [1]}, {1}, bytearray(b"a"), (1, [2]), Point(1, [2])], ids=repr)
+def test_a_key_that_can_change_is_routed_by_what_it_held(key: Any) -> None:
+    router = KeyRouter(4, 128)
+    original = copy.deepcopy(key)
+    boxed, subtask = router.route(key)
+    assert isinstance(boxed, BoxedKey)
+    _change(key)
+    assert boxed.key == original, "user code changes the record that the key is part of"
+    _change(boxed.copied())
+    assert boxed.key == original, "user code changes the key that it was given"
+    again, also = router.route(original)
+    assert (again, also) == (boxed, subtask)
+    assert {boxed: "state"}[pickle.loads(pickle.dumps(again))] == "state"
+
+
+def _change(key: Any) -> None:
+    if isinstance(key, tuple):
+        key[1].append(9)
+    elif isinstance(key, Point):
+        key.y.append(9)
+    elif isinstance(key, dict):
+        key["a"].append(9)
+    elif isinstance(key, set):
+        key.add(9)
+    else:
+        key.append(9)
 
 
 def test_a_dataclass_that_equals_only_itself_is_refused() -> None:

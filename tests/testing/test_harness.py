@@ -180,9 +180,9 @@ def test_a_failed_call_changes_nothing() -> None:
 
 
 def test_bad_keys_are_refused_as_in_a_job() -> None:
-    sets = KeyedHarness(Everything(), lambda record: {record[0]})
-    with sets, pytest.raises(JobExecutionError, match="no canonical encoding"):
-        sets.push(("a", 1))
+    functions = KeyedHarness(Everything(), lambda record: len)
+    with functions, pytest.raises(JobExecutionError, match="no canonical encoding"):
+        functions.push(("a", 1))
     with KeyedHarness(Everything(), first, key_type=Types.LONG()) as harness:
         assert harness.push((5, 1)) == [(5, 1)]
         with pytest.raises(JobExecutionError, match="key_by before Everything"):

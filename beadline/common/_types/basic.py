@@ -268,6 +268,12 @@ _BOUNDS = {
     for kind, bits in ((BasicType.BYTE, 8), (BasicType.SHORT, 16), (BasicType.INT, 32), (BasicType.LONG, 64))
 }
 
+
+def bounds_of(info: BasicTypeInfo) -> tuple[int, int] | None:
+    """The smallest and the largest value of an integer type that has them."""
+    return _BOUNDS.get(info._basic_type)
+
+
 _CONVERTERS: dict[BasicType, Callable[[TypeInformation], Converter]] = {
     BasicType.STRING: _string_converter,
     BasicType.BOOLEAN: _boolean_converter,

@@ -19,6 +19,7 @@ from beadline.runtime.function_states import FunctionStates
 from beadline.runtime.gate import MIN_WATERMARK, WatermarkGate
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.output import Output, is_tagged
+from beadline.runtime.printed import Printed
 from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
 from beadline.state.backend import KeyedBackend
 from beadline.state.codec import dumps, loads
@@ -55,6 +56,7 @@ class Operator:
         owner = self.node if self.node.is_source else self.node.name
         self.output = Output(owner, self._output_type(), self.node.side_types)
         self.gate: WatermarkGate = WatermarkGate(())
+        self.printed = Printed()
         self.writers: dict[int, ChannelWriter] = {}
         self.opened = False
         self.records_in = 0

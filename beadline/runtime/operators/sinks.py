@@ -25,21 +25,18 @@ class PrintOperator(Operator):
         if self.node.parallelism > 1:
             prefix += f":{self.subtask + 1}" if prefix else str(self.subtask + 1)
         self._prefix = f"{prefix}> " if prefix else ""
-        self._lines: list[str] = []
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
         prefix, to_text = self._prefix, self._format
         record = None
+        lines: list[str] = []
         try:
             for record in records:
-                self._lines.append(prefix + to_text(record))
+                lines.append(prefix + to_text(record))
         except Exception as error:
             raise UserCodeError(self.node, record, error) from error
-
-    def finish(self, ack: SubtaskAck) -> None:
-        super().finish(ack)
-        ack.lines, self._lines = self._lines, []
+        self.printed.lines(lines)
 
 
 class CollectOperator(Operator):

@@ -1,0 +1,110 @@
+"""Small things that PyFlink's own tests rely on: orders, keys and functions that it takes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from beadline.common import Row, Types
+from beadline.datastream import CoProcessFunction, KeyedProcessFunction
+from beadline.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from beadline.errors import GraphError, JobExecutionError
+from beadline.testing import KeyedHarness
+
+from .jobs import collect, environment
+
+
+def test_collecting_keeps_the_order_of_a_single_subtask(spark: Any) -> None:
+    env = environment(2, step_records=7)
+    numbers = env.from_collection(list(range(20)))
+    assert collect(numbers) == list(range(20))
+    assert collect(numbers.map(lambda value: -value).set_parallelism(1)) == [-value for value in range(20)]
+    assert numbers.execute_and_collect(limit=9) == list(range(9))
+    keyed = numbers.key_by(lambda value: value % 3)
+    assert collect(keyed) == [Row(f0=value % 3, f1=value) for value in range(20)]
+    both = numbers.union(env.from_collection(list(range(100, 110))))
+    found = collect(both)
+    assert [value for value in found if value < 100] == list(range(20))
+    assert [value for value in found if value >= 100] == list(range(100, 110))
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"limit must be at least 1, got 0"):
+        environment().from_collection([1]).execute_and_collect(limit=0)
+
+
+class Touch(KeyedProcessFunction):
+    """Touches state in open()."""
+
+    def __init__(self, make: Any, touch: Any) -> None:
+        self._make = make
+        self._touch = touch
+
+    def open(self, runtime_context: Any) -> None:
+        self._touch(self._make(runtime_context))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+
+VALUE = ValueStateDescriptor("mine", Types.INT())
+TOUCHES = {
+    "value": (lambda ctx: ctx.get_state(VALUE), lambda state: state.value()),
+    "update": (lambda ctx: ctx.get_state(VALUE), lambda state: state.update(1)),
+    "clear": (lambda ctx: ctx.get_state(VALUE), lambda state: state.clear()),
+    "list": (lambda ctx: ctx.get_list_state(ListStateDescriptor("mine", Types.INT())), lambda state: state.add(1)),
+    "map": (
+        lambda ctx: ctx.get_map_state(MapStateDescriptor("mine", Types.INT(), Types.INT())),
+        lambda state: state.put(1, 1),
+    ),
+    "items": (
+        lambda ctx: ctx.get_map_state(MapStateDescriptor("mine", Types.INT(), Types.INT())),
+        lambda state: list(state.items()),
+    ),
+    "reducing": (
+        lambda ctx: ctx.get_reducing_state(ReducingStateDescriptor("mine", max, Types.INT())),
+        lambda state: state.add(1),
+    ),
+}
+
+
+@pytest.mark.parametrize("touch", TOUCHES)
+def test_state_touched_without_a_key_is_refused_at_the_call(touch: str) -> None:
+    with (
+        pytest.raises(JobExecutionError) as caught,
+        KeyedHarness(Touch(*TOUCHES[touch]), lambda value: value) as harness,
+    ):
+        harness.push("a")
+    text = str(caught.value)
+    assert re.search(
+        r"StateAccessError: operator '.*' reads or writes keyed state \(states that it has: 'mine'\)", text
+    )
+    assert "In open() get the state from the runtime context" in text
+    assert "self._touch(self._make(runtime_context))" in (caught.value.user_traceback or "")
+
+
+class Together(CoProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(VALUE)
+
+    def process_element1(self, value: Any, ctx: Any) -> Any:
+        self.total.update((self.total.value() or 0) + value[1])
+        yield value[0], self.total.value()
+
+    process_element2 = process_element1
+
+
+def test_a_co_process_function_has_state_on_keyed_streams(spark: Any) -> None:
+    env = environment(2)
+    left, right = env.from_collection([("a", 1), ("b", 2)]), env.from_collection([("a", 10)])
+    connected = left.connect(right).key_by(lambda value: value[0], lambda value: value[0])
+    found = collect(connected.process(Together()))
+    assert max(total for key, total in found if key == "a") == 11
+    assert ("b", 2) in found
