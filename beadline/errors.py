@@ -12,6 +12,7 @@
     ├── StateAccessError          state or timers used where there are none
     ├── StateMismatchError        a state is of another type or kind than the snapshot has; no restart helps
     ├── EnvironmentSetupError     Java or Spark is missing, too old, or of the wrong kind
+    ├── EngineLostError           the JVM has died, or the SparkContext was stopped, while a job ran
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
     └── StepError                 a step can't be sealed and is run again
         ├── ChannelError          chunks missing, doubled, out of order, or a digest that disagrees
@@ -61,6 +62,11 @@ class StateMismatchError(BeadlineError):
 
 class EnvironmentSetupError(BeadlineError):
     """Java or Spark is missing, too old, or of the wrong kind."""
+
+
+class EngineLostError(BeadlineError):
+    """The JVM has died, or its SparkContext was stopped, while a job ran. No restart in this process helps; the job's
+    checkpoints are kept, whatever their retention."""
 
 
 class JobExecutionError(BeadlineError):

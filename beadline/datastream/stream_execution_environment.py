@@ -34,7 +34,7 @@ from beadline.master.control import MasterControl
 from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
 from beadline.master.progress import Listener
-from beadline.master.signals import wait_for_end
+from beadline.master.signals import end_well, wait_for_end
 from beadline.master.spark import Cluster, active_parallelism, find_session
 
 if TYPE_CHECKING:
@@ -289,8 +289,8 @@ class StreamExecutionEnvironment:
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program and wait for its end.
 
-        Ctrl-C and SIGTERM end the job. If it retains checkpoints on cancellation, it takes a last one to resume from,
-        and the program exits with 0.
+        Ctrl-C and SIGTERM end the job. If its checkpoints are in files, it takes a last one to resume from, keeps it
+        whatever their retention, and the program exits with 0.
         """
         return wait_for_end(self._start(job_name))
 
@@ -329,6 +329,7 @@ class StreamExecutionEnvironment:
         settings = options.job_settings(self._configuration, self._is_batch(), files)
         dry_run.reached(plan, settings)
         master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners))
+        end_well()
         master.start()
         return MasterControl(master)
 

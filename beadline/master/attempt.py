@@ -16,6 +16,7 @@ from queue import Empty
 from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind, Take
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.connectors.source import StepSource
 from beadline.graph.plan import Plan, PlanNode
@@ -59,7 +60,11 @@ class _Step:
 
 @dataclass
 class Outside:
-    """What an attempt uses and does not own."""
+    """What an attempt uses and does not own.
+
+    :ivar stop_at_once: gives what the job is to end with now, if somebody said so
+    :ivar check_engine: raises if Spark is gone
+    """
 
     plan: Plan
     settings: JobSettings
@@ -70,14 +75,14 @@ class Outside:
     merger: Merger
     poison: PoisonWatch
     inbox: Any
-    cancelled: Callable[[], bool]
+    stop_at_once: Callable[[], End | None]
+    check_engine: Callable[[], None]
     delete: Callable[[set[str]], None]
 
 
 class Attempt:
     """Runs steps from a truth onwards.
 
-    :ivar ended_by: how the loop was left: ``finished``, ``cancelled``, ``suspended``, ``stopped``
     :ivar skipped: where the sources would be behind the step that failed
     """
 
@@ -97,7 +102,6 @@ class Attempt:
         self._draining = False
         self._after_last_step: Request | None = None
         self._suspending: Future[str] | None = None
-        self.ended_by = ""
         self.skipped: dict[int, dict[str, Any]] = {}
         self._has_event_time = any(isinstance(node.spec, TimestampsSpec) for node in self._plan.nodes.values())
         outside.checkpoints.take = self._snapshot
@@ -110,13 +114,15 @@ class Attempt:
 
     # -- the loop
 
-    def run(self) -> None:
-        """Run until the job ends; raises what makes it fail."""
+    def run(self) -> End:
+        """Run until the job ends, and tell by what; raises what makes it fail."""
         self._out.stepper.begin()
         try:
-            while not self._is_over():
+            while (ended_by := self._ended_by()) is None:
+                self._out.check_engine()  # a job that waits for data would not notice for a long time
                 patience = self._maybe_start()
                 self._wait(patience)
+            return ended_by
         finally:
             if self._running is not None:
                 self._out.stepper.give_up()
@@ -124,17 +130,21 @@ class Attempt:
             if self._after_last_step is not None:
                 self._out.inbox.put(self._after_last_step)  # there was no last step: the next attempt is asked again
 
-    def _is_over(self) -> bool:
-        if self._out.cancelled():
-            self.ended_by = "cancelled"
-        elif self._suspending is not None and self._suspending.done() and self._running is None:
-            self.ended_by = "suspended"
-        elif self._checkpoints.stopped_with is not None and self._checkpoints.may_end:
+    def _ended_by(self) -> End | None:
+        at_once = self._out.stop_at_once()
+        if at_once is not None:
+            return at_once
+        if self._suspending is not None and self._suspending.done() and self._running is None:
+            problem = self._suspending.exception()
+            if problem is not None:
+                self._out.results.warn(f"no last checkpoint could be taken: {problem}")
+            return End.SUSPENDED
+        if self._checkpoints.stopped_with is not None and self._checkpoints.may_end:
             cancels = self._checkpoints.stopped_with is CheckpointKind.CANCEL_WITH_SAVEPOINT
-            self.ended_by = "cancelled" if cancels else "stopped"
-        elif self._final_sealed and self._checkpoints.may_end:
-            self.ended_by = "finished"
-        return bool(self.ended_by)
+            return End.CANCELLED if cancels else End.STOPPED
+        if self._final_sealed and self._checkpoints.may_end:
+            return End.FINISHED
+        return None
 
     def _wait(self, patience: float) -> None:
         wakeup = self._checkpoints.seconds_to_wakeup()
@@ -184,7 +194,7 @@ class Attempt:
         # A job that has read everything ends by itself, and needs no resuming.
         if self._suspending is None and not self._final_sealed:
             self._suspending = Future()
-            self._checkpoints.request(Request(CheckpointKind.CHECKPOINT, self._suspending))
+            self._checkpoints.last(Request(CheckpointKind.CHECKPOINT, self._suspending))
 
     # -- steps
 

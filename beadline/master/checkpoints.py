@@ -26,6 +26,7 @@ from beadline.checkpoint.actions import (
 )
 from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.disposal import dispose_savepoint
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.lease import Fenced, Lease
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.registry import SharedFiles
@@ -34,7 +35,7 @@ from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, Stored
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
-from beadline.errors import BeadlineError, JobExecutionError
+from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Published, Request, Written
 from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.sinks import Sinks
@@ -148,6 +149,17 @@ class Checkpoints:
         """Where the retained checkpoints are, by id."""
         return {c.id: self._stored[c.id].pointer for c in self.coordinator.completed if c.id in self._stored}
 
+    @property
+    def newest(self) -> str | None:
+        """Where the newest one is that somebody could go on from, also if the job has not heard of it yet."""
+        known = {**self.pointers, **{id: stored.pointer for id, stored in list(self._written.items())}}
+        return known[max(known)] if known else None
+
+    def last(self, request: Request) -> None:
+        """Take one more, after which the job is to end."""
+        self.coordinator.wind_down(self._clock())
+        self.request(request)
+
     def adopt(self, stored: Stored, claimed: bool = False) -> None:
         """A checkpoint of an earlier run that is now this job's own, or the snapshot that it has claimed."""
         id = stored.snapshot.checkpoint_id
@@ -189,6 +201,8 @@ class Checkpoints:
         if event.id not in self._publishing:
             return  # of an attempt that failed; restoring has published it again
         self._publishing.discard(event.id)
+        if isinstance(event.error, EngineLostError):
+            raise event.error
         if event.error is not None:
             raise JobExecutionError(
                 f"the output of checkpoint {event.id} could not be published: {event.error}"
@@ -357,26 +371,27 @@ class Checkpoints:
 
     # -- the end
 
-    def close(self, status: JobStatus) -> bool:
+    def close(self, end: End) -> bool:
         """The job is over. True if a checkpoint is left from which it can be resumed."""
         for id in self._threads:
             self.savepoints.cancel(id)  # what is not complete by now is not wanted any more
         for threads in (self._writers, self._savers, self._publisher):
             threads.shutdown(wait=True)
         self._over = True
-        self._do(self.coordinator.stop(self._clock(), status))
+        self._do(self.coordinator.stop(self._clock(), end))
         for stored in self._saved.values():  # who asked for it has just been told that it failed
             with contextlib.suppress(SnapshotError):
                 dispose_savepoint(stored.pointer)
-        if self.coordinator.settings.retention.keeps(status):
+        if self.coordinator.settings.retention.keeps(end):
             return bool(self.coordinator.completed or self._written) and self.storage.survives_driver
         for stored in self._written.values():  # appeared after the last look into the inbox
             with contextlib.suppress(SnapshotError):
                 self.storage.discard(stored.pointer)
+        self._written.clear()
         return False
 
     def abandon(self) -> None:
-        """Another driver has the job: answer those who wait, and touch nothing."""
+        """The checkpoints are not this run's to delete: answer those who wait, and touch nothing."""
         self._do(self.coordinator.job_failed(self._clock()))
         for threads in (self._writers, self._savers, self._publisher):
             threads.shutdown(wait=False)

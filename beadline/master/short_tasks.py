@@ -83,18 +83,17 @@ class ShortTasks(Generic[T, R]):
             self._cluster.cancel(self._group)
 
     def _work(self) -> None:
-        self._cluster.in_group(self._group, self._description)
-        while not self._stopped.is_set():
-            job = self._next()
-            if not job:
-                return
-            try:
+        try:
+            self._cluster.in_group(self._group, self._description)
+            while not self._stopped.is_set():
+                job = self._next()
+                if not job:
+                    return
                 results = self._submit([item for _, item in job])
-            except BaseException as error:
-                self._errors.append(error)
-                self._stopped.set()
-                return
-            self._results.update(zip((number for number, _ in job), results, strict=True))
+                self._results.update(zip((number for number, _ in job), results, strict=True))
+        except BaseException as error:
+            self._errors.append(error)
+            self._stopped.set()
 
     def _next(self) -> list[tuple[int, T]]:
         job: list[tuple[int, T]] = []
