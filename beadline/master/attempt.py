@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty
 from typing import Any
@@ -24,6 +24,7 @@ from beadline.graph.specs import TimestampsSpec
 from beadline.master.checkpoints import Checkpoints
 from beadline.master.comparison import generated_uids
 from beadline.master.compatibility import has_state
+from beadline.master.engine import Engine
 from beadline.master.events import Event, NotWritten, Published, Request, StepEnded, Suspend, Wake, Written
 from beadline.master.merging import Merger
 from beadline.master.pacing import Pacing
@@ -32,9 +33,12 @@ from beadline.master.results import Results
 from beadline.master.settings import JobSettings
 from beadline.master.sinks import Sinks
 from beadline.master.stepping import Stepper
+from beadline.master.threads import Threads
 from beadline.master.truth import Truth
 from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
 
+# So often a job that waits, for data or for a call to Spark, looks whether Spark is still there.
+_ENGINE_SECONDS = 1.0
 # Spark ends Python workers that idle for a minute, and their cached state with them.
 _KEEP_ALIVE_SECONDS = 45.0
 
@@ -63,7 +67,6 @@ class Outside:
     """What an attempt uses and does not own.
 
     :ivar stop_at_once: gives what the job is to end with now, if somebody said so
-    :ivar check_engine: raises if Spark is gone
     """
 
     plan: Plan
@@ -76,7 +79,7 @@ class Outside:
     poison: PoisonWatch
     inbox: Any
     stop_at_once: Callable[[], End | None]
-    check_engine: Callable[[], None]
+    engine: Engine
     delete: Callable[[set[str]], None]
 
 
@@ -95,7 +98,7 @@ class Attempt:
         self._plan = outside.plan
         self._checkpoints = outside.checkpoints
         self._pacing = Pacing(outside.settings.limits)
-        self._steps = ThreadPoolExecutor(1, "beadline-step")
+        self._steps = Threads(1, "beadline-step")
         self._running: _Step | None = None
         self._last_step = 0.0
         self._final_sealed = False
@@ -119,14 +122,14 @@ class Attempt:
         self._out.stepper.begin()
         try:
             while (ended_by := self._ended_by()) is None:
-                self._out.check_engine()  # a job that waits for data would not notice for a long time
+                self._out.engine.check()
                 patience = self._maybe_start()
-                self._wait(patience)
+                self._wait(min(patience, _ENGINE_SECONDS))
             return ended_by
         finally:
             if self._running is not None:
                 self._out.stepper.give_up()
-            self._steps.shutdown(wait=True)
+            self._steps.shutdown(wait=self._out.engine.loss is None)
             if self._after_last_step is not None:
                 self._out.inbox.put(self._after_last_step)  # there was no last step: the next attempt is asked again
 

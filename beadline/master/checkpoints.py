@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 from beadline.checkpoint.actions import (
@@ -39,6 +39,7 @@ from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Published, Request, Written
 from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.sinks import Sinks
+from beadline.master.threads import Threads
 
 _LOG = logging.getLogger("beadline")
 
@@ -80,8 +81,8 @@ class Checkpoints:
         self.take: Callable[[Take], Snapshot]
         self.drop_garbage: Callable[[frozenset[str]], None] = lambda freed: None
         self.commit_sources: Callable[[Snapshot], None] = lambda snapshot: None
-        self._writers = ThreadPoolExecutor(coordinator.settings.max_concurrent + 1, "beadline-checkpoint")
-        self._publisher = ThreadPoolExecutor(1, "beadline-publish")
+        self._writers = Threads(coordinator.settings.max_concurrent + 1, "beadline-checkpoint")
+        self._publisher = Threads(1, "beadline-publish")
         self._requests: dict[int, Request] = {}
         self._stored: dict[int, Stored] = {}
         self._taken: dict[int, Snapshot] = {}
@@ -91,7 +92,7 @@ class Checkpoints:
         self._saved: dict[int, Stored] = {}
         self._threads: dict[int, Future[None]] = {}
         self._publishing: set[int] = set()
-        self._savers = ThreadPoolExecutor(_SAVEPOINTS, "beadline-savepoint")
+        self._savers = Threads(_SAVEPOINTS, "beadline-savepoint")
         self._claimed: int | None = None
         self._over = False
         self._ending: tuple[Request, str] | None = None
@@ -371,12 +372,16 @@ class Checkpoints:
 
     # -- the end
 
-    def close(self, end: End) -> bool:
-        """The job is over. True if a checkpoint is left from which it can be resumed."""
+    def close(self, end: End, patience: float | None = None) -> bool:
+        """The job is over. True if a checkpoint is left from which it can be resumed.
+
+        :param patience: seconds to wait at most for threads that talk to Spark
+        """
         for id in self._threads:
             self.savepoints.cancel(id)  # what is not complete by now is not wanted any more
-        for threads in (self._writers, self._savers, self._publisher):
-            threads.shutdown(wait=True)
+        self._writers.shutdown(wait=True)
+        for threads in (self._savers, self._publisher):
+            threads.end(patience)
         self._over = True
         self._do(self.coordinator.stop(self._clock(), end))
         for stored in self._saved.values():  # who asked for it has just been told that it failed

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,10 @@ _LOG = logging.getLogger("beadline")
 
 # What dies or is stopped takes a moment until it can be told which of the two it is.
 _MOMENT = 1.0
+
+#: Set from when an engine is lost until there is another one. What the JVM logs meanwhile tells how tasks end that were cut
+#: off, in stack traces.
+nothing_to_say = threading.Event()
 
 
 class Engine:
@@ -43,7 +48,7 @@ class Engine:
     def loss(self) -> str | None:
         """What happened to it, as far as this process can tell without asking the JVM."""
         if self._loss is None:
-            self._loss = self._stopped_here() or self._gone()
+            self._lose(self._stopped_here() or self._gone())
         return self._loss
 
     def ask(self) -> str | None:
@@ -52,8 +57,13 @@ class Engine:
             deadline = time.monotonic() + _MOMENT
             while self.loss is None and time.monotonic() < deadline:
                 time.sleep(0.02)
-            self._loss = self.loss or "the JVM does not answer, or its SparkContext was stopped"
+            self._lose(self.loss or "the JVM does not answer, or its SparkContext was stopped")
         return self._loss
+
+    def _lose(self, loss: str | None) -> None:
+        if loss is not None:
+            nothing_to_say.set()
+            self._loss = loss
 
     def check(self) -> None:
         """Raise if it is known to be lost."""

@@ -53,6 +53,8 @@ from beadline.state.files import RunFiles
 
 _LOG = logging.getLogger("beadline")
 
+# So long the end waits for calls to a Spark that is lost.
+_LAST_CALLS_SECONDS = 5.0
 # What a shell says of a process that SIGTERM has ended.
 _TERMINATED = 128 + 15
 
@@ -296,9 +298,10 @@ class JobMaster:
             if end is not End.FENCED:
                 self.home.leave()
             return bool(self.home.completed)
-        resumable = self._checkpoints.close(end)
+        lost = self._cluster.engine.loss is not None
+        resumable = self._checkpoints.close(end, _LAST_CALLS_SECONDS if lost else None)
         self._sinks.close(discard=not resumable)
-        if resumable and self._cluster.engine.loss is None:  # else tasks may still write; the next run removes it
+        if resumable and not lost:  # else tasks may still write; the next run removes what is left
             self.home.drop_orphans(set())
         self.home.drop_claimed(self._checkpoints.needed())
         self.home.close(resumable)
@@ -418,7 +421,7 @@ class JobMaster:
             self._poison,
             self._inbox,
             lambda: self._asked if self._at_once.is_set() else None,
-            self._cluster.engine.check,
+            self._cluster.engine,
             self.home.delete,
         )
         readers = [

@@ -61,6 +61,8 @@ class Merger:
 
     def close(self) -> None:
         self._closed = True
+        if self._cluster.engine.loss is not None:
+            return
         for at_once, patience in ((False, _LAST_TASKS_SECONDS), (True, 30.0)):
             if self._thread is not None and self._thread.is_alive():
                 if self._tasks is not None:

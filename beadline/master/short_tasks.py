@@ -10,12 +10,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from beadline.errors import BeadlineError
 from beadline.master.spark import Cluster
 from beadline.master.stepping import first_line
+from beadline.master.threads import Threads
 
 _LOG = logging.getLogger("beadline")
 
@@ -60,7 +60,7 @@ class ShortTasks(Generic[T, R]):
             second one may still write.
         """
         self._waiting.extend(enumerate(items))
-        with ThreadPoolExecutor(self._threads, "beadline-beside") as threads:
+        with Threads(self._threads, "beadline-beside") as threads:
             for _ in range(min(self._threads, len(items))):
                 threads.submit(self._work)
         if self._errors or self._stopped.is_set():

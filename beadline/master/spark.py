@@ -22,7 +22,7 @@ from pyspark.sql import functions as f
 from beadline.errors import EngineLostError, EnvironmentSetupError
 from beadline.graph.plan import Plan
 from beadline.master import class_archive
-from beadline.master.engine import Engine
+from beadline.master.engine import Engine, nothing_to_say
 from beadline.runtime.entry import LevelCall, farewell, merge_in_worker
 from beadline.runtime.exporting import Export, Exported, export_in_worker
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskAck
@@ -145,6 +145,8 @@ def _pass_on(source: int, target: int) -> None:
     with open(source, "rb") as lines:
         for line in lines:
             text = line.decode(errors="replace")
+            if nothing_to_say.is_set():
+                continue
             if not text.startswith(_GREETINGS) and "NativeCodeLoader: Unable to load" not in text:
                 os.write(target, line)
 
@@ -164,6 +166,7 @@ class Cluster:
             self.session = session.newSession()
             for key, value in _STEP_SESSION.items():
                 self.session.conf.set(key, value)
+        nothing_to_say.clear()
 
     @property
     def is_local(self) -> bool:

@@ -24,9 +24,10 @@ def newest_checkpoint(folder: Path) -> int:
 
 
 class Driver:
-    """Runs the program with ``beadline run``.
+    """Runs a program with ``beadline run``.
 
     :param resume: what to give ``-s``
+    :param way: run ``ending.py`` in this way, not ``program.py``
     :param dies: one of :data:`tests.recovery.dying.POINTS`
     """
 
@@ -38,6 +39,7 @@ class Driver:
         resume: str | None = None,
         options: Mapping[str, str] | None = None,
         dies: str | None = None,
+        way: str | None = None,
     ) -> None:
         self._folder = folder
         self._before = newest_checkpoint(folder)
@@ -46,7 +48,9 @@ class Driver:
         definitions = [part for key, value in (options or {}).items() for part in ("-D", f"{key}={value}")]
         command = [sys.executable, "-m", "beadline.cli.main", "run"]
         command += ["-s", resume] if resume is not None else []
-        command += [*definitions, str(ROOT / "tests/recovery/program.py"), str(folder), str(records), str(pace)]
+        program = "program.py" if way is None else "ending.py"
+        command += [*definitions, str(ROOT / "tests/recovery" / program), str(folder), str(records), str(pace)]
+        command += [way] if way is not None else []
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         if dies is not None:
             environment[VARIABLE] = dies
