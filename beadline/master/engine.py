@@ -26,8 +26,8 @@ _LOG = logging.getLogger("beadline")
 # What dies or is stopped takes a moment until it can be told which of the two it is.
 _MOMENT = 1.0
 
-#: Set from when an engine is lost until there is another one. What the JVM logs meanwhile tells how tasks end that were cut
-#: off, in stack traces.
+#: Set from when an engine is lost until there is another one. What the JVM logs meanwhile tells, in stack traces, how
+#: tasks end that were cut off.
 nothing_to_say = threading.Event()
 
 

@@ -233,11 +233,11 @@ class JobMaster:
         try:
             self._end(end, error)
         finally:
+            living.jobs.pop(self, None)
             self._done.set()
             self._refuse_requests()
             if hasattr(self, "_checkpoints"):
                 self._checkpoints.answer_the_end(self.status)
-            living.jobs.pop(self, None)
 
     def _end(self, end: End, error: BaseException | None) -> None:
         newest = self.last_checkpoint if self.kept else None
