@@ -525,6 +525,21 @@ def test_what_stays_when_the_job_ends(end: End, retention: Retention, tmp_path: 
         assert driver.checkpoints.newest is None
 
 
+@pytest.mark.parametrize("retention", Retention)
+def test_a_driver_that_lost_its_job_or_was_killed_deletes_nothing(retention: Retention, tmp_path: Path) -> None:
+    fenced = Driver(tmp_path, retention=retention)
+    fenced.step()
+    pointer = fenced.checkpoint()
+    killed = Driver(tmp_path, restore_path="latest", retention=retention)
+    fenced.checkpoints.abandon()
+    assert killed.home.pointer == pointer
+    assert whole(killed, pointer)
+    killed.step()
+    newer = killed.checkpoint()
+    killed.die()
+    assert Driver(tmp_path, restore_path="latest").home.pointer == newer
+
+
 def _raises(error: Exception) -> Any:
     def raising(*_: Any, **__: Any) -> None:
         raise error
