@@ -23,8 +23,9 @@ from beadline.errors import EngineLostError
 
 _LOG = logging.getLogger("beadline")
 
-# What dies or is stopped takes a moment until it can be told which of the two it is.
+# A process that dies closes its connections a moment before its exit code can be read.
 _MOMENT = 1.0
+_STOPPED = "the SparkContext was stopped, perhaps by the program itself with spark.stop()"
 
 #: Set from when an engine is lost until there is another one. What the JVM logs meanwhile tells, in stack traces, how
 #: tasks end that were cut off.
@@ -53,11 +54,8 @@ class Engine:
 
     def ask(self) -> str | None:
         """What happened to it, if it does not answer or says that it was stopped."""
-        if self.loss is None and not self._runs():
-            deadline = time.monotonic() + _MOMENT
-            while self.loss is None and time.monotonic() < deadline:
-                time.sleep(0.02)
-            self._lose(self.loss or "the JVM does not answer, or its SparkContext was stopped")
+        if self.loss is None:
+            self._lose(self._stopped_there())
         return self._loss
 
     def _lose(self, loss: str | None) -> None:
@@ -85,9 +83,7 @@ class Engine:
             raise EngineLostError(self._loss) from error
 
     def _stopped_here(self) -> str | None:
-        if getattr(self._context, "_jsc", None) is None:
-            return "the SparkContext was stopped, perhaps by the program itself with spark.stop()"
-        return None
+        return _STOPPED if getattr(self._context, "_jsc", None) is None else None
 
     def _gone(self) -> str | None:
         code = self._process.poll() if self._process is not None else None
@@ -96,13 +92,17 @@ class Engine:
         how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         return f"the JVM (process {self._process.pid}) is gone: {how}"
 
-    def _runs(self) -> bool:
+    def _stopped_there(self) -> str | None:
         try:
-            return not self._context._jsc.sc().isStopped()
+            return _STOPPED if self._context._jsc.sc().isStopped() else None
         except Py4JJavaError:
-            return True  # it answers
+            return None  # it answers
         except Exception:
-            return False
+            nothing_to_say.set()
+        deadline = time.monotonic() + _MOMENT
+        while self.loss is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return self.loss or "the JVM does not answer"
 
 
 def _keep_quiet(context: SparkContext) -> None:
