@@ -86,7 +86,7 @@ def main(folder: Path, records: int, pace: float, way: str) -> None:
         return
     env.execute_async("recovery")
     while True:
-        time.sleep(600)
+        time.sleep(0.5)
 
 
 if __name__ == "__main__":
