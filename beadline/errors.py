@@ -12,6 +12,7 @@
     ├── StateAccessError          state or timers used where there are none
     ├── StateMismatchError        a state is of another type or kind than the snapshot has; no restart helps
     ├── EnvironmentSetupError     Java, Spark or the workers' Python is missing, too old, or of the wrong kind
+    ├── EngineLostError           the JVM has died, or the SparkContext was stopped, while a job ran
     ├── InputError                what a source was to read is gone, has changed, or can't be decoded
     ├── StorageError              a local database of state found no room on its disk
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
@@ -72,6 +73,11 @@ class InputError(BeadlineError):
 
 class StorageError(BeadlineError):
     """A local database of state found no room on its disk."""
+
+
+class EngineLostError(BeadlineError):
+    """The JVM has died, or its SparkContext was stopped, while a job ran. No restart in this process helps; the job's
+    checkpoints are kept, whatever their retention."""
 
 
 class JobExecutionError(BeadlineError):

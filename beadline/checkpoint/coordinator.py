@@ -33,13 +33,13 @@ from beadline.checkpoint.actions import (
     Take,
     Triggered,
 )
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.retained import CompletedCheckpoint, RetainedCheckpoints
 from beadline.checkpoint.schedule import Schedule
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.checkpoint.statistics import CheckpointStatistics
 from beadline.checkpoint.tolerance import FailureTolerance
-from beadline.common.job_status import JobStatus
 from beadline.errors import BeadlineError
 
 __all__ = ["CheckpointCoordinator"]
@@ -187,14 +187,19 @@ class CheckpointCoordinator:
         self._tell(now)
         return self._pause(FailureReason.CHECKPOINT_COORDINATOR_SUSPEND)
 
-    def stop(self, now: int, status: JobStatus) -> list[Action]:
-        """The job is over; its checkpoints are kept or discarded as their retention says."""
+    def wind_down(self, now: int) -> None:
+        """The job is about to end: the clock takes no more checkpoints, only who asks for one gets it."""
+        self._tell(now)
+        self._schedule.stop()
+
+    def stop(self, now: int, end: End) -> list[Action]:
+        """The job is over; its checkpoints are kept or discarded, as its end and their retention say."""
         if self._stopped:
             return []
         self._tell(now)
         actions = self._pause(FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
         self._stopped = True
-        if not self.settings.retention.keeps(status):
+        if not self.settings.retention.keeps(end):
             actions += self._discard(self._retained.clear())
         return actions
 

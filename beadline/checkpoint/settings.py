@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
+from beadline.checkpoint.ends import End, Fate
 from beadline.common.configuration import Configuration
 from beadline.common.job_id import JobID
-from beadline.common.job_status import JobStatus
 from beadline.errors import ConfigurationError
 
 __all__ = ["KEYS", "CheckpointSettings", "ClaimMode", "Retention", "Storage"]
@@ -88,15 +88,20 @@ _UNLIMITED = 2**31 - 1
 
 
 class Retention(Enum):
-    """What becomes of the retained checkpoints when the job ends."""
+    """What becomes of the retained checkpoints when the job is cancelled or its program fails.
 
-    NO_EXTERNALIZED_CHECKPOINTS = frozenset[JobStatus]()
-    DELETE_ON_CANCELLATION = frozenset({JobStatus.FAILED, JobStatus.SUSPENDED})
-    RETAIN_ON_CANCELLATION = frozenset({JobStatus.FAILED, JobStatus.SUSPENDED, JobStatus.CANCELED})
+    The value has the ends after which they are kept, of those that leave it to the retention.
+    """
 
-    def keeps(self, status: JobStatus) -> bool:
-        """Whether they outlive a job that ends that way; a job that has finished needs none."""
-        return status in self.value
+    NO_EXTERNALIZED_CHECKPOINTS = frozenset[End]()
+    DELETE_ON_CANCELLATION = frozenset({End.FAILED})
+    RETAIN_ON_CANCELLATION = frozenset({End.FAILED, End.CANCELLED})
+
+    def keeps(self, end: End) -> bool:
+        """Whether they outlive a job that ends that way."""
+        if end.checkpoints is Fate.AS_RETENTION_SAYS:
+            return end in self.value
+        return end.checkpoints is not Fate.DELETED
 
 
 class Storage(Enum):

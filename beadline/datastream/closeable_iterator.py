@@ -44,7 +44,12 @@ class CloseableIterator:
     def __enter__(self) -> CloseableIterator:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and not self._client.has_ended():
+            # Ctrl-C is no cancel: the job can be resumed.
+            self._closed = True
+            self._client.suspend()
+            self._client.wait()
         self.close()
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ from beadline.master.control import MasterControl
 from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
 from beadline.master.progress import Listener
-from beadline.master.signals import wait_for_end
+from beadline.master.signals import end_well, wait_for_end
 from beadline.master.spark import Cluster, active_parallelism, find_session
 
 if TYPE_CHECKING:
@@ -336,8 +336,8 @@ class StreamExecutionEnvironment(WithoutJava):
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program and wait for its end.
 
-        Ctrl-C and SIGTERM end the job. If it retains checkpoints on cancellation, it takes a last one to resume from,
-        and the program exits with 0.
+        Ctrl-C and SIGTERM end the job. If its checkpoints are in files, it takes a last one to resume from, keeps it
+        whatever their retention, and the program exits with 0.
         """
         try:
             return wait_for_end(self._start(job_name))
@@ -382,6 +382,7 @@ class StreamExecutionEnvironment(WithoutJava):
         # Before Spark is started: what is refused is refused at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
         master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners), beginning)
+        end_well()
         master.start()
         return MasterControl(master)
 

@@ -11,13 +11,14 @@ import pickle
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty
 from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind, Take
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.connectors.source import StepSource
 from beadline.errors import BeadlineError, JobExecutionError
@@ -27,6 +28,7 @@ from beadline.master.checkpoints import Checkpoints
 from beadline.master.clocks import ProcessingTime
 from beadline.master.comparison import generated_uids
 from beadline.master.compatibility import has_state
+from beadline.master.engine import Engine
 from beadline.master.events import Event, NotWritten, Published, Request, StepEnded, Suspend, Wake, Written
 from beadline.master.merging import Merger
 from beadline.master.pacing import Pacing
@@ -36,10 +38,13 @@ from beadline.master.settings import JobSettings
 from beadline.master.sinks import Sinks
 from beadline.master.stepping import Stepper
 from beadline.master.telling import folded, shortened, where_raised
+from beadline.master.threads import Threads
 from beadline.master.truth import Truth
 from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
 from beadline.state.disks import FREE_SPACE, is_full
 
+# So often a job that waits, for data or for a call to Spark, looks whether Spark is still there.
+_ENGINE_SECONDS = 1.0
 # Spark ends Python workers that idle for a minute, and their cached state with them.
 _KEEP_ALIVE_SECONDS = 45.0
 # Processing time may jump ahead, and make timers due that seemed to be hours away.
@@ -67,7 +72,10 @@ class _Step:
 
 @dataclass
 class Outside:
-    """What an attempt uses and does not own."""
+    """What an attempt uses and does not own.
+
+    :ivar stop_at_once: gives what the job is to end with now, if somebody said so
+    """
 
     plan: Plan
     settings: JobSettings
@@ -79,14 +87,14 @@ class Outside:
     poison: PoisonWatch
     time: ProcessingTime
     inbox: Any
-    cancelled: Callable[[], bool]
+    stop_at_once: Callable[[], End | None]
+    engine: Engine
     delete: Callable[[set[str]], None]
 
 
 class Attempt:
     """Runs steps from a truth onwards.
 
-    :ivar ended_by: how the loop was left: ``finished``, ``cancelled``, ``suspended``, ``stopped``
     :ivar has_sealed: whether a step of it has been sealed
     :ivar skipped: where the sources would be behind the step that failed
     """
@@ -100,14 +108,13 @@ class Attempt:
         self._plan = outside.plan
         self._checkpoints = outside.checkpoints
         self._pacing = Pacing(outside.settings.limits)
-        self._steps = ThreadPoolExecutor(1, "beadline-step")
+        self._steps = Threads(1, "beadline-step")
         self._running: _Step | None = None
         self._last_step = 0.0
         self._final_sealed = False
         self._draining = False
         self._after_last_step: Request | None = None
         self._suspending: Future[str] | None = None
-        self.ended_by = ""
         self.has_sealed = False
         self.skipped: dict[int, dict[str, Any]] = {}
         self._has_event_time = any(isinstance(node.spec, TimestampsSpec) for node in self._plan.nodes.values())
@@ -121,13 +128,15 @@ class Attempt:
 
     # -- the loop
 
-    def run(self) -> None:
-        """Run until the job ends; raises what makes it fail."""
+    def run(self) -> End:
+        """Run until the job ends, and tell by what; raises what makes it fail."""
         self._out.stepper.begin()
         try:
-            while not self._is_over():
+            while (ended_by := self._ended_by()) is None:
+                self._out.engine.check()
                 patience = self._maybe_start()
-                self._wait(patience)
+                self._wait(min(patience, _ENGINE_SECONDS))
+            return ended_by
         except OSError as error:
             if not is_full(error):
                 raise
@@ -135,21 +144,25 @@ class Attempt:
         finally:
             if self._running is not None:
                 self._out.stepper.give_up()
-            self._steps.shutdown(wait=True)
+            self._steps.shutdown(wait=self._out.engine.loss is None)
             if self._after_last_step is not None:
                 self._out.inbox.put(self._after_last_step)  # there was no last step: the next attempt is asked again
 
-    def _is_over(self) -> bool:
-        if self._out.cancelled():
-            self.ended_by = "cancelled"
-        elif self._suspending is not None and self._suspending.done() and self._running is None:
-            self.ended_by = "suspended"
-        elif self._checkpoints.stopped_with is not None and self._checkpoints.may_end:
+    def _ended_by(self) -> End | None:
+        at_once = self._out.stop_at_once()
+        if at_once is not None:
+            return at_once
+        if self._suspending is not None and self._suspending.done() and self._running is None:
+            problem = self._suspending.exception()
+            if problem is not None:
+                self._out.results.warn(f"no last checkpoint could be taken: {problem}")
+            return End.SUSPENDED
+        if self._checkpoints.stopped_with is not None and self._checkpoints.may_end:
             cancels = self._checkpoints.stopped_with is CheckpointKind.CANCEL_WITH_SAVEPOINT
-            self.ended_by = "cancelled" if cancels else "stopped"
-        elif self._final_sealed and self._checkpoints.may_end:
-            self.ended_by = "finished"
-        return bool(self.ended_by)
+            return End.CANCELLED if cancels else End.STOPPED
+        if self._final_sealed and self._checkpoints.may_end:
+            return End.FINISHED
+        return None
 
     def _wait(self, patience: float) -> None:
         wakeup = self._checkpoints.seconds_to_wakeup()
@@ -199,7 +212,7 @@ class Attempt:
         # A job that has read everything ends by itself, and needs no resuming.
         if self._suspending is None and not self._final_sealed:
             self._suspending = Future()
-            self._checkpoints.request(Request(CheckpointKind.CHECKPOINT, self._suspending))
+            self._checkpoints.last(Request(CheckpointKind.CHECKPOINT, self._suspending))
 
     # -- steps
 

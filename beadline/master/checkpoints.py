@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 from beadline.checkpoint.actions import (
@@ -26,6 +26,7 @@ from beadline.checkpoint.actions import (
 )
 from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.disposal import dispose_savepoint
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.lease import Fenced, Lease
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.registry import SharedFiles
@@ -34,11 +35,12 @@ from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, Stored
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
-from beadline.errors import BeadlineError, JobExecutionError
+from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Published, Request, Written
 from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.sinks import Sinks
 from beadline.master.stepping import first_line
+from beadline.master.threads import Threads
 
 _LOG = logging.getLogger("beadline")
 
@@ -80,8 +82,8 @@ class Checkpoints:
         self.take: Callable[[Take], Snapshot]
         self.drop_garbage: Callable[[frozenset[str]], None] = lambda freed: None
         self.commit_sources: Callable[[Snapshot], None] = lambda snapshot: None
-        self._writers = ThreadPoolExecutor(coordinator.settings.max_concurrent + 1, "beadline-checkpoint")
-        self._publisher = ThreadPoolExecutor(1, "beadline-publish")
+        self._writers = Threads(coordinator.settings.max_concurrent + 1, "beadline-checkpoint")
+        self._publisher = Threads(1, "beadline-publish")
         self._requests: dict[int, Request] = {}
         self._stored: dict[int, Stored] = {}
         self._taken: dict[int, Snapshot] = {}
@@ -91,7 +93,7 @@ class Checkpoints:
         self._saved: dict[int, Stored] = {}
         self._threads: dict[int, Future[None]] = {}
         self._publishing: set[int] = set()
-        self._savers = ThreadPoolExecutor(_SAVEPOINTS, "beadline-savepoint")
+        self._savers = Threads(_SAVEPOINTS, "beadline-savepoint")
         self._claimed: int | None = None
         self._over = False
         self._ending: tuple[Request, str] | None = None
@@ -149,6 +151,17 @@ class Checkpoints:
         """Where the retained checkpoints are, by id."""
         return {c.id: self._stored[c.id].pointer for c in self.coordinator.completed if c.id in self._stored}
 
+    @property
+    def newest(self) -> str | None:
+        """Where the newest one is that somebody could go on from, also if the job has not heard of it yet."""
+        known = {**self.pointers, **{id: stored.pointer for id, stored in list(self._written.items())}}
+        return known[max(known)] if known else None
+
+    def last(self, request: Request) -> None:
+        """Take one more, after which the job is to end."""
+        self.coordinator.wind_down(self._clock())
+        self.request(request)
+
     def adopt(self, stored: Stored, claimed: bool = False) -> None:
         """A checkpoint of an earlier run that is now this job's own, or the snapshot that it has claimed."""
         id = stored.snapshot.checkpoint_id
@@ -190,6 +203,8 @@ class Checkpoints:
         if event.id not in self._publishing:
             return  # of an attempt that failed; restoring has published it again
         self._publishing.discard(event.id)
+        if isinstance(event.error, EngineLostError):
+            raise event.error
         if event.error is not None:
             raise JobExecutionError(
                 f"the output of checkpoint {event.id} could not be published: {first_line(event.error)}"
@@ -369,26 +384,31 @@ class Checkpoints:
 
     # -- the end
 
-    def close(self, status: JobStatus) -> bool:
-        """The job is over. True if a checkpoint is left from which it can be resumed."""
+    def close(self, end: End, patience: float | None = None) -> bool:
+        """The job is over. True if a checkpoint is left from which it can be resumed.
+
+        :param patience: seconds to wait at most for threads that talk to Spark
+        """
         for id in self._threads:
             self.savepoints.cancel(id)  # what is not complete by now is not wanted any more
-        for threads in (self._writers, self._savers, self._publisher):
-            threads.shutdown(wait=True)
+        self._writers.shutdown(wait=True)
+        for threads in (self._savers, self._publisher):
+            threads.end(patience)
         self._over = True
-        self._do(self.coordinator.stop(self._clock(), status))
+        self._do(self.coordinator.stop(self._clock(), end))
         for stored in self._saved.values():  # who asked for it has just been told that it failed
             with contextlib.suppress(SnapshotError):
                 dispose_savepoint(stored.pointer)
-        if self.coordinator.settings.retention.keeps(status):
+        if self.coordinator.settings.retention.keeps(end):
             return bool(self.coordinator.completed or self._written) and self.storage.survives_driver
         for stored in self._written.values():  # appeared after the last look into the inbox
             with contextlib.suppress(SnapshotError):
                 self.storage.discard(stored.pointer)
+        self._written.clear()
         return False
 
     def abandon(self) -> None:
-        """Another driver has the job: answer those who wait, and touch nothing."""
+        """The checkpoints are not this run's to delete: answer those who wait, and touch nothing."""
         self._do(self.coordinator.job_failed(self._clock()))
         for threads in (self._writers, self._savers, self._publisher):
             threads.shutdown(wait=False)

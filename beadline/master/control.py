@@ -7,11 +7,12 @@ from concurrent.futures import Future
 from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.ends import End
 from beadline.common.job_execution_result import JobExecutionResult
 from beadline.common.job_id import JobID
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
-from beadline.errors import BeadlineError, ConfigurationError, JobExecutionError
+from beadline.errors import ConfigurationError, JobExecutionError
 from beadline.master.job import JobMaster
 from beadline.master.telling import bare
 
@@ -76,14 +77,18 @@ class MasterControl:
         return future
 
     def result(self) -> JobExecutionResult:
-        """The result of a job that has ended; raises what made it fail."""
+        """The result of a job that has ended.
+
+        :raises BeadlineError: or another error, which made it fail
+        :raises JobSuspended: if its process is told to end
+        """
         master = self._master
         if master.error is not None:
             raise bare(master.error)
+        if master.end is End.SUSPENDED:
+            raise JobSuspended(master.exit_code)
         if master.status is JobStatus.CANCELED:
             raise JobExecutionError(f"job '{master.plan.job_name}' ({master.job_id}) was cancelled")
-        if master.status is JobStatus.SUSPENDED:
-            raise JobSuspended(master.plan.job_name, master.last_checkpoint)
         counters = master.metrics.as_dict()["counters"]
         return JobExecutionResult(JobID(master.job_id), master.runtime_ms, counters)
 
@@ -94,13 +99,14 @@ class MasterControl:
 
         threading.Thread(target=wait, name="beadline-client", daemon=True).start()
 
-    def is_resumable(self) -> bool:
-        """Whether a checkpoint of the job would outlive its cancellation."""
-        return self._master.is_resumable
+    def suspend(self, at_once: bool = False) -> bool:
+        """Take a checkpoint and end; the job can be resumed from there. One that has no durable checkpoints only ends.
 
-    def suspend(self) -> None:
-        """Take a checkpoint and end; the job can be resumed from there."""
-        self._master.suspend()
+        :param at_once: end without that checkpoint, and keep those that are there
+        :returns: whether a last checkpoint is taken
+        """
+        self._master.suspend(at_once)
+        return self._master.is_resumable and not at_once
 
     def trigger_checkpoint(self) -> Future[str]:
         return self._master.trigger(CheckpointKind.CHECKPOINT)
@@ -139,15 +145,12 @@ class MasterControl:
         return self._master.trigger(kind, directory, drain, format)
 
 
-class JobSuspended(BeadlineError):
-    """The job took a checkpoint and ended, because it was asked to. It can be resumed.
+class JobSuspended(SystemExit):
+    """The job has ended because its process is told to end, and the program that waits for it should end too.
 
-    :ivar checkpoint: the path to resume from, None if there is none
+    No error: whatever handles those would take it for a failure of the job. The log has said how to resume it. If
+    nobody catches it, the program exits with 0 after a last checkpoint, and with 143 without one.
     """
-
-    def __init__(self, job_name: str, checkpoint: str | None) -> None:
-        self.checkpoint = checkpoint
-        super().__init__(f"job '{job_name}' was stopped; resume it with -s {checkpoint}")
 
 
 def _done(value: Any) -> Future[Any]:

@@ -2,7 +2,7 @@
 
 An attempt runs steps (:mod:`beadline.master.attempt`). When it fails, the restart strategy decides; then the newest
 completed checkpoint that can be read is restored, what it had pre-committed is published again, and a new attempt goes
-on from there.
+on from there. What ended a job decides over its checkpoints: :class:`~beadline.checkpoint.ends.End` has the table.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind
 from beadline.checkpoint.coordinator import CheckpointCoordinator
+from beadline.checkpoint.ends import End, Fate
 from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
@@ -29,6 +30,7 @@ from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.connectors.source import StepSource
 from beadline.errors import (
     ConfigurationError,
+    EngineLostError,
     EnvironmentSetupError,
     JobExecutionError,
     SerializationError,
@@ -37,7 +39,7 @@ from beadline.errors import (
 )
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
-from beadline.master import shipping, stepping
+from beadline.master import last_words, living, shipping, stepping
 from beadline.master.attempt import Attempt, Outside, Reader
 from beadline.master.beginning import Beginning
 from beadline.master.checkpoints import Checkpoints
@@ -61,12 +63,10 @@ from beadline.state.files import RunFiles
 
 _LOG = logging.getLogger("beadline")
 
-_ENDS = {
-    "finished": JobStatus.FINISHED,
-    "stopped": JobStatus.FINISHED,
-    "cancelled": JobStatus.CANCELED,
-    "suspended": JobStatus.SUSPENDED,
-}
+# So long the end waits for calls to a Spark that is lost.
+_LAST_CALLS_SECONDS = 5.0
+# What a shell says of a process that SIGTERM has ended.
+_TERMINATED = 128 + 15
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class FailedAttempt:
 class JobMaster:
     """Runs one job.
 
+    :ivar end: what ended it, None while it runs
+    :ivar kept: whether there are checkpoints that outlive it, when it has ended
     :ivar history: the attempts that failed, oldest first
     :ivar comparison: of the program with the snapshot that it starts from, None if it starts from nothing
     """
@@ -102,6 +104,8 @@ class JobMaster:
         self.job_id = self.home.job_id
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
+        self.end: End | None = None
+        self.kept = False
         self.runtime_ms = 0
         self.history: list[FailedAttempt] = []
         self._cluster = cluster
@@ -109,12 +113,15 @@ class JobMaster:
         self._exactly_once = settings.checkpoints.enabled and settings.checkpoints.exactly_once
         self._results = Results(plan, on_collected, listeners or [], self._exactly_once)
         self._inbox: SimpleQueue[Event] = SimpleQueue()
-        self._cancelled = threading.Event()
-        self._suspended = threading.Event()
+        self._asked: End | None = None  # what somebody wants it to end with
+        self._at_once = threading.Event()
         self._hurry = threading.Event()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"beadline-{plan.job_name}", daemon=True)
         self._attempt: Attempt | None = None
+        self._sources: dict[int, StepSource] = {}
+        self._submitter: StepSubmitter | None = None
+        self._checkpoints: Checkpoints  # from when the sources and sinks are prepared
         self.guarantee = guarantee_of(plan, settings)
         self._poison = PoisonWatch(settings.poison)
         self._time = ProcessingTime(settings.clock, settings.monotonic)
@@ -127,20 +134,37 @@ class JobMaster:
 
     def start(self) -> None:
         self.home.hold()
+        living.jobs[self] = None
         self._thread.start()
 
     def cancel(self) -> None:
         """Stop at once; the running step is dropped."""
-        self._cancelled.set()
+        if self._cluster.engine.ask() is None:
+            self._stop_at_once(End.CANCELLED)
+        else:
+            self._inbox.put(Wake())  # whoever cancels then clears up after the loss, which ended the job before
+
+    def suspend(self, at_once: bool = False) -> None:
+        """Take a checkpoint, then end so that the job can be resumed.
+
+        :param at_once: stop without that checkpoint
+        """
+        if self._asked is End.CANCELLED:
+            return
+        if at_once or not self.is_resumable:
+            if not self._at_once.is_set():
+                self._stop_at_once(End.SUSPENDED)
+        elif self._asked is None:
+            self._asked = End.SUSPENDED
+            self._hurry.set()
+            self._inbox.put(Suspend())
+
+    def _stop_at_once(self, end: End) -> None:
+        self._asked = end
+        self._at_once.set()
         self._hurry.set()
         self._inbox.put(Wake())
         self._cluster.cancel(self._group)
-
-    def suspend(self) -> None:
-        """Take a checkpoint, then end so that the job can be resumed."""
-        self._suspended.set()
-        self._hurry.set()
-        self._inbox.put(Suspend())
 
     def trigger(
         self,
@@ -165,9 +189,15 @@ class JobMaster:
 
     @property
     def is_resumable(self) -> bool:
-        """Whether its checkpoints outlive it when it is cancelled."""
-        keeps = self._settings.checkpoints.retention.keeps(JobStatus.CANCELED)
-        return self._settings.checkpoints.enabled and keeps and self.home.storage.survives_driver
+        """Whether its checkpoints outlive it, if its process is told to end."""
+        return self._settings.checkpoints.enabled and self.home.storage.survives_driver
+
+    @property
+    def exit_code(self) -> int:
+        """Of a program that was told to end: 0 if the job has ended in good order."""
+        if self.end is End.SUSPENDED:
+            return 0 if self.kept and not self._at_once.is_set() else _TERMINATED
+        return 0 if self.error is None else 1
 
     @property
     def savepoint_directory(self) -> str | None:
@@ -176,8 +206,7 @@ class JobMaster:
     @property
     def last_checkpoint(self) -> str | None:
         """Where the newest completed checkpoint is."""
-        pointers = self._checkpoints.pointers if hasattr(self, "_checkpoints") else {}
-        return pointers[max(pointers)] if pointers else None
+        return self._checkpoints.newest if hasattr(self, "_checkpoints") else None
 
     @property
     def metrics(self) -> Any:
@@ -195,24 +224,45 @@ class JobMaster:
     # -- the life of a job
 
     def _run(self) -> None:
+        """From the start to the end.
+
+        1. run it
+        2. find out what ended it
+        3. keep or remove what is left, as that says
+        4. tell whoever waits
+        """
         started = time.monotonic()
+        self.status = JobStatus.RUNNING
+        error: BaseException | None = None
         try:
-            self.status = JobStatus.RUNNING
-            self.status = _ENDS[self._execute()]
-        except BaseException as error:
-            self.status = JobStatus.CANCELED if self._cancelled.is_set() else JobStatus.FAILED
-            self.error = None if self._cancelled.is_set() else error
+            end = self._execute()
+        except BaseException as raised:
+            end, error = self._judge(raised)
+        try:
+            self.kept = self._clean_up(end)
+        except BaseException as problem:
+            end, error = (End.FAILED, problem) if error is None else (end, error)
+        self.runtime_ms = int((time.monotonic() - started) * 1000)
+        try:
+            self._end(end, error)
         finally:
-            self.runtime_ms = int((time.monotonic() - started) * 1000)
-            if not self._began:
-                self.home.leave()
             self.home.let_go()
+            living.jobs.pop(self, None)
             self._done.set()
             self._refuse_requests()
             if hasattr(self, "_checkpoints"):
                 self._checkpoints.answer_the_end(self.status)
 
-    def _execute(self) -> str:
+    def _end(self, end: End, error: BaseException | None) -> None:
+        newest = self.last_checkpoint if self.kept else None
+        resume = last_words.how_to_resume(newest, newest == self.home.claimed) if newest is not None else None
+        if end is End.ENGINE_LOST:
+            error = last_words.engine_lost(self.plan.job_name, str(error), resume, self.is_resumable)
+        nothing_left = end is End.SUSPENDED and not self.kept
+        self.end, self.error, self.status = end, error, JobStatus.CANCELED if nothing_left else end.status
+        last_words.say(self.plan.job_name, end, resume, self.is_resumable)
+
+    def _execute(self) -> End:
         for warning in [*self._cluster.warnings(), *self._settings.checkpoints.warnings]:
             self._results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
@@ -221,48 +271,57 @@ class JobMaster:
         self._sinks = Sinks(
             self.plan, self._cluster, self._group, self.job_id, self._exactly_once, self._check_lease, epoch
         )
-        sources = self._prepare_sources()
+        sources = self._sources = self._prepare_sources()
         self._checkpoints = self._make_checkpoints()
         # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.
         shipment = self._cluster.broadcast(shipping.make_shipment(self.plan))
-        submitter = StepSubmitter(self._cluster, self.plan, shipment, self._group)
-        status = JobStatus.FAILED
-        fenced = untouched = False
-        try:
-            ended_by = self._run_attempts(sources, submitter)
-            status = _ENDS[ended_by]
-            return ended_by
-        except Fenced:
-            fenced = True
-            raise
-        except StateMismatchError:
-            # The program is wrong, not the checkpoints that it was to go on from.
-            untouched = bool(self.home.completed)
-            raise
-        finally:
-            if self._cancelled.is_set():
-                status = JobStatus.CANCELED
-            for source in sources.values():
-                source.stop()
-            submitter.close()
-            self._cluster.say_farewell(tuple(stepping.live_runs))
-            if fenced or untouched or not self._began:
-                self._checkpoints.abandon()
-                if untouched:
-                    self.home.leave()
-            else:
-                self._clean_up(status)
+        submitter = self._submitter = StepSubmitter(self._cluster, self.plan, shipment, self._group)
+        return self._run_attempts(sources, submitter)
 
-    def _clean_up(self, status: JobStatus) -> None:
-        """Keep what a later run can resume from, remove the rest."""
-        if status is JobStatus.FINISHED:
+    # -- the end
+
+    def _judge(self, error: BaseException) -> tuple[End, BaseException | None]:
+        """What ended the job, of which this error is all that is known."""
+        if isinstance(error, Fenced):
+            return End.FENCED, error
+        if self._asked is not None and self._at_once.is_set():
+            return self._asked, None
+        loss = self._cluster.engine.ask()
+        if loss is not None and self._asked is End.SUSPENDED:
+            _LOG.warning("no last checkpoint could be taken: %s", loss)
+            return End.SUSPENDED, None
+        if loss is not None:
+            return End.ENGINE_LOST, EngineLostError(loss)
+        # The program is wrong, not the checkpoints that it was to go on from.
+        mismatch = isinstance(error, StateMismatchError) and bool(self.home.completed)
+        return (End.FAILED if self._began and not mismatch else End.NEVER_BEGAN), error
+
+    def _clean_up(self, end: End) -> bool:
+        """Keep what a later run can resume from, remove the rest. True if there is something to resume from."""
+        for source in self._sources.values():
+            try:
+                source.stop()
+            except Exception as error:
+                _LOG.warning("a source could not be stopped: %s", stepping.first_line(error))
+        if self._submitter is not None:
+            self._submitter.close()
+            self._cluster.say_farewell(tuple(stepping.live_runs))
+        if not self._began or end.checkpoints is Fate.UNTOUCHED:
+            if hasattr(self, "_checkpoints"):
+                self._checkpoints.abandon()
+            if end is not End.FENCED:
+                self.home.leave()
+            return bool(self.home.completed)
+        if end.status is JobStatus.FINISHED:
             self.home.note_finish(self._settings.clock())
-        resumable = self._checkpoints.close(status)
+        lost = self._cluster.engine.loss is not None
+        resumable = self._checkpoints.close(end, _LAST_CALLS_SECONDS if lost else None)
         self._sinks.close(discard=not resumable)
-        if resumable:
+        if resumable and not lost:  # else tasks may still write; the next run removes what is left
             self.home.drop_orphans(set())
         self.home.drop_claimed(self._checkpoints.needed())
         self.home.close(resumable)
+        return resumable
 
     def _check_lease(self) -> None:
         """Without a checkpoint nothing but this look keeps a driver that lost its job from publishing."""
@@ -312,7 +371,7 @@ class JobMaster:
 
     # -- attempts
 
-    def _run_attempts(self, sources: dict[int, StepSource], submitter: StepSubmitter) -> str:
+    def _run_attempts(self, sources: dict[int, StepSource], submitter: StepSubmitter) -> End:
         initial = {node: source.initial() for node, source in sources.items()}
         sinks_at_start = self._sinks.at_start()
         number = 1
@@ -335,21 +394,23 @@ class JobMaster:
                     self.status = JobStatus.RUNNING
                     self._settings.restart.running(self._settings.monotonic())
                 return self._run_attempt(number, truth, sources, stepper, submitter)
-            except Fenced:
+            except (Fenced, EngineLostError):
                 raise
             except Exception as error:
-                if self._cancelled.is_set():
-                    return "cancelled"
+                if self._asked is not None and self._at_once.is_set():
+                    return self._asked
+                if self._cluster.engine.ask() is not None:
+                    raise  # no restart helps
                 failed = self._attempt
-                if not self._suspended.is_set():
+                if self._asked is not End.SUSPENDED:
                     self._decide(number, error)
                 stepper.quiet()
                 number += 1
-                if self._cancelled.is_set():
-                    return "cancelled"
-                if self._suspended.is_set():
+                if self._asked is not None and self._at_once.is_set():
+                    return self._asked
+                if self._asked is End.SUSPENDED:
                     _LOG.warning("no last checkpoint could be taken: %s", stepping.first_line(error))
-                    return "suspended"
+                    return End.SUSPENDED
                 if not self._settings.checkpoints.enabled:
                     # Nothing is replayed: go on behind the step that failed, with the state before it.
                     assert failed is not None
@@ -361,7 +422,7 @@ class JobMaster:
 
     def _run_attempt(
         self, number: int, truth: Truth, sources: dict[int, StepSource], stepper: Stepper, submitter: StepSubmitter
-    ) -> str:
+    ) -> End:
         run = f"{self.job_id}-{number}"
         stepping.live_runs[run] = None
         merger = Merger(self._cluster, submitter, lambda: stepper.header(run, truth.step, stepper.sealed_at, False))
@@ -379,7 +440,8 @@ class JobMaster:
             self._poison,
             self._time,
             self._inbox,
-            self._cancelled.is_set,
+            lambda: self._asked if self._at_once.is_set() else None,
+            self._cluster.engine,
             self.home.delete,
         )
         readers = [
@@ -388,8 +450,7 @@ class JobMaster:
         ]
         attempt = self._attempt = Attempt(number, run, truth, readers, outside)
         try:
-            attempt.run()
-            return attempt.ended_by
+            return attempt.run()
         finally:
             merger.close()
             stepping.live_runs.pop(run, None)
@@ -403,7 +464,7 @@ class JobMaster:
             files,
             self._settings.checkpoints.inline_threshold,
             "lz4" if self._settings.checkpoints.compression else None,
-            self._cancelled.is_set,
+            self._at_once.is_set,
             self._results.warn,
             self._settings.backend,
         )

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from beadline.errors import EngineLostError
 from beadline.master.short_tasks import ShortTasks
 from beadline.master.spark import Cluster, StepSubmitter
 from beadline.master.stepping import first_line
@@ -46,11 +47,13 @@ class Merger:
             self._thread.start()
 
     def _merge(self, requests: list[MergeRequest]) -> None:
-        slots = max(1, self._cluster.slots - 1)
         worker = lambda: self._submitter.merger(self._header())  # noqa: E731
-        self._tasks = ShortTasks(self._cluster, self._group, "merge runs of state", slots, worker)
         try:
+            slots = max(1, self._cluster.slots - 1)
+            self._tasks = ShortTasks(self._cluster, self._group, "merge runs of state", slots, worker)
             self._results = self._tasks.run(requests)
+        except EngineLostError:
+            return  # the job ends by that, and says so
         except Exception as error:
             if self._closed:
                 return
@@ -59,6 +62,8 @@ class Merger:
 
     def close(self) -> None:
         self._closed = True
+        if self._cluster.engine.loss is not None:
+            return
         for at_once, patience in ((False, _LAST_TASKS_SECONDS), (True, 30.0)):
             if self._thread is not None and self._thread.is_alive():
                 if self._tasks is not None:

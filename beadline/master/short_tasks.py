@@ -10,12 +10,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from beadline.errors import BeadlineError
 from beadline.master.spark import Cluster
 from beadline.master.stepping import first_line
+from beadline.master.threads import Threads
 
 _LOG = logging.getLogger("beadline")
 
@@ -60,7 +60,7 @@ class ShortTasks(Generic[T, R]):
             second one may still write.
         """
         self._waiting.extend(enumerate(items))
-        with ThreadPoolExecutor(self._threads, "beadline-beside") as threads:
+        with Threads(self._threads, "beadline-beside") as threads:
             for _ in range(min(self._threads, len(items))):
                 threads.submit(self._work)
         if self._errors or self._stopped.is_set():
@@ -83,18 +83,17 @@ class ShortTasks(Generic[T, R]):
             self._cluster.cancel(self._group)
 
     def _work(self) -> None:
-        self._cluster.in_group(self._group, self._description)
-        while not self._stopped.is_set():
-            job = self._next()
-            if not job:
-                return
-            try:
+        try:
+            self._cluster.in_group(self._group, self._description)
+            while not self._stopped.is_set():
+                job = self._next()
+                if not job:
+                    return
                 results = self._submit([item for _, item in job])
-            except BaseException as error:
-                self._errors.append(error)
-                self._stopped.set()
-                return
-            self._results.update(zip((number for number, _ in job), results, strict=True))
+                self._results.update(zip((number for number, _ in job), results, strict=True))
+        except BaseException as error:
+            self._errors.append(error)
+            self._stopped.set()
 
     def _next(self) -> list[tuple[int, T]]:
         job: list[tuple[int, T]] = []

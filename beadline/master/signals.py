@@ -1,51 +1,65 @@
-"""Waiting for a job in the program's main thread, and what Ctrl-C and SIGTERM do meanwhile."""
+"""Jobs end in good order when their process is told to end: by SIGTERM, by Ctrl-C, or because the program is over.
+
+A signal is no cancel: whoever evicts, redeploys or interrupts a program wants the job to go on some time. So each job
+takes a last checkpoint, if its checkpoints outlive the process, and keeps what is needed to resume it.
+
+Python runs signal handlers in the main thread, between any two of its instructions, so that the thread may hold any
+lock, also one that a job needs to end. Therefore the handler only passes the signal on, to a thread that waits for it.
+When the jobs have ended, that thread interrupts the main one, which exits then.
+"""
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from beadline.common.job_execution_result import JobExecutionResult
-from beadline.master.control import JobSuspended, MasterControl
+from beadline.master import living
+from beadline.master.control import MasterControl
 
 _LOG = logging.getLogger("beadline")
 
+# A main thread that waits for a job ends by itself when the job has.
+_MAIN_ENDS_BY_ITSELF = 0.3
+# So long a program that is over waits for last checkpoints.
+_PATIENCE = 60.0
+_LAST_PATIENCE = 15.0
+
 
 def wait_for_end(control: MasterControl) -> JobExecutionResult:
-    """The result of a job once it has ended.
+    """The result of a job once it has ended. Ctrl-C ends it meanwhile.
 
-    :raises SystemExit: with 0, if it was asked to end and can be resumed
+    :raises SystemExit: with 0, if it was told to end and can be resumed
     """
     try:
-        with _term_interrupts():
-            _wait(control)
+        _wait(control)
     except KeyboardInterrupt:
-        _end(control)
+        _interrupted(control)
         raise
+    finally:
+        _guard.step_back()
     return control.result()
 
 
-def _end(control: MasterControl) -> None:
-    if not control.is_resumable():
-        control.cancel().result()
+def _interrupted(control: MasterControl) -> None:
+    if not control.suspend():
+        _wait(control)
         return
-    _LOG.warning("stopping: a last checkpoint is taken; interrupt again to stop without it")
-    control.suspend()
+    _LOG.warning("stopping: a last checkpoint is taken; press Ctrl-C again to stop without it")
     try:
-        with _term_interrupts():
-            _wait(control)
+        _wait(control)
     except KeyboardInterrupt:
-        control.cancel().result()
+        control.suspend(at_once=True)
+        _wait(control)
         raise
-    try:
-        control.result()
-    except JobSuspended as suspended:
-        _LOG.warning("%s", suspended)
-    raise SystemExit(0)
+    control.result()
+    raise SystemExit(0)  # it came to its end instead
 
 
 def _wait(control: MasterControl) -> None:
@@ -53,18 +67,127 @@ def _wait(control: MasterControl) -> None:
         control.wait(0.2)
 
 
-@contextmanager
-def _term_interrupts() -> Iterator[None]:
-    """SIGTERM is as good as Ctrl-C here, if the program has no handler of its own."""
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if ours:
-        signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        if ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def end_well() -> None:
+    """A job is about to start: let it end in good order when the process is told to end.
+
+    SIGTERM is heeded if the calling thread is the main one, because Python lets no other set handlers, and if the
+    program has no handler of its own.
+    """
+    _guard.take_over()
 
 
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
+class _Guard:
+    """What this process does about signals while it has jobs.
+
+    :ivar _told: how many times SIGTERM has come since the last time there was nothing to end
+    :ivar _exit_code: set when the jobs have ended and the main thread is to exit
+    """
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._signals: SimpleQueue[int] = SimpleQueue()
+        self._told = 0
+        self._exit_code: int | None = None
+        self._program_is_over = False
+        self._before: dict[int, Any] = {}
+
+    def take_over(self) -> None:
+        """Runs in the thread that starts a job."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._signals, self._told, self._exit_code = SimpleQueue(), 0, None
+            _when_program_is_over(self._end_with_program)
+            threading.Thread(target=self._heed, name="beadline-signals", daemon=True).start()
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._terminate)
+        # PySpark's handler cancels every Spark job first: the running step, and output that is being published.
+        if str(getattr(signal.getsignal(signal.SIGINT), "__module__", "")).startswith("pyspark."):
+            self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._interrupt)
+
+    def step_back(self) -> None:
+        """Restore what was there before, if no job runs and this thread can. If not, the handlers below do as if."""
+        if living.jobs or self._told or threading.current_thread() is not threading.main_thread():
+            return
+        for number, ours in ((signal.SIGTERM, self._terminate), (signal.SIGINT, self._interrupt)):
+            if signal.getsignal(number) == ours:
+                signal.signal(number, self._before[number])
+
+    # -- in the main thread, at any moment: no locks
+
+    def _terminate(self, number: int, frame: Any) -> None:
+        code = self._exit_code
+        if code is not None:
+            self._told, self._exit_code = 0, None
+            if not self._program_is_over:
+                raise SystemExit(code)
+            return
+        self._told += 1
+        if os.getpid() != self._process or self._told > 2 or (self._told == 1 and not living.jobs):
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        else:
+            self._signals.put(number)
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        handler = signal.default_int_handler if living.jobs else self._before[number]
+        handler(number, frame)
+
+    # -- in a thread of its own
+
+    def _heed(self) -> None:
+        while True:
+            self._signals.get()
+            _say("stopping: a last checkpoint is taken; send SIGTERM again to stop without it")
+            code = self._end_jobs()
+            time.sleep(_MAIN_ENDS_BY_ITSELF)
+            self._exit_code = code
+            if not self._program_is_over:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    def _end_jobs(self) -> int:
+        seen: dict[living.Living, None] = {}
+        at_once = False
+        while living.jobs:
+            for job in list(living.jobs):
+                seen[job] = None
+                job.suspend(at_once)
+            try:
+                self._signals.get(timeout=0.05)
+                at_once = True
+            except Empty:
+                pass
+        return max((job.exit_code for job in seen), default=0)
+
+    # -- in the main thread, when it has nothing more to do
+
+    def _end_with_program(self) -> None:
+        """The threads of jobs do not keep the process alive, and would be cut off in the middle of a step."""
+        self._program_is_over = True
+        if os.getpid() != self._process or not living.jobs:
+            return
+        if not self._told:
+            _say("the program is over and its job still runs: a last checkpoint is taken, then the job is stopped")
+        for at_once, patience in ((False, _PATIENCE), (True, _LAST_PATIENCE)):
+            deadline = time.monotonic() + patience
+            try:
+                while living.jobs and time.monotonic() < deadline:
+                    for job in list(living.jobs):
+                        job.suspend(at_once)
+                    time.sleep(0.05)
+            except KeyboardInterrupt:
+                continue
+
+
+def _say(text: str) -> None:
+    if any(job.is_resumable for job in list(living.jobs)):
+        _LOG.warning(text)
+
+
+def _when_program_is_over(action: Any) -> None:
+    # Before threads of pools are told to end, without which no job can do anything; only a private call comes so early.
+    getattr(threading, "_register_atexit", atexit.register)(action)
+
+
+_guard = _Guard()

@@ -20,9 +20,10 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from beadline.errors import EnvironmentSetupError
+from beadline.errors import EngineLostError, EnvironmentSetupError
 from beadline.graph.plan import Plan
 from beadline.master import class_archive
+from beadline.master.engine import Engine, nothing_to_say
 from beadline.master.telling import is_machinery, verbose
 from beadline.runtime.entry import LevelCall, farewell, merge_in_worker
 from beadline.runtime.exporting import Export, Exported, export_in_worker
@@ -158,7 +159,8 @@ def _quiet_start() -> Iterator[None]:
 def _pass_on(source: int, target: int) -> None:
     with open(source, "rb") as lines:
         for line in without_noise(lines):
-            os.write(target, line)
+            if not nothing_to_say.is_set():
+                os.write(target, line)
 
 
 def without_noise(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -195,14 +197,21 @@ def _is_sparks(line: bytes) -> bool:
 
 
 class Cluster:
-    """A Spark session as the job master uses it."""
+    """A Spark session as the job master uses it.
+
+    If the session is lost, what has a result raises :class:`~beadline.errors.EngineLostError`, and what only ends
+    something does nothing: it has ended.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         self.user_session = session
         self.context: SparkContext = session.sparkContext
-        self.session = session.newSession()
-        for key, value in _STEP_SESSION.items():
-            self.session.conf.set(key, value)
+        self.engine = Engine(self.context)
+        with self.engine.watched():
+            self.session = session.newSession()
+            for key, value in _STEP_SESSION.items():
+                self.session.conf.set(key, value)
+        nothing_to_say.clear()
 
     @property
     def is_local(self) -> bool:
@@ -215,7 +224,8 @@ class Cluster:
 
     @property
     def slots(self) -> int:
-        return max(1, self.context.defaultParallelism)
+        with self.engine.watched():
+            return max(1, self.context.defaultParallelism)
 
     def warnings(self) -> list[str]:
         """Settings of a session that was not made here and that Beadline minds."""
@@ -239,25 +249,28 @@ class Cluster:
         return found
 
     def add_file(self, path: str) -> None:
-        self.context.addPyFile(path)
+        with self.engine.watched():
+            self.context.addPyFile(path)
 
     def name_code(self, digest: str) -> None:
         """Workers are pooled by environment: other code gets fresh workers."""
         self.context.environment["BEADLINE_CODE"] = digest
 
     def broadcast(self, data: bytes) -> Any:
-        return self.context.broadcast(data)
+        with self.engine.watched():
+            return self.context.broadcast(data)
 
     def anchors(self, widths: Iterable[int]) -> dict[int, DataFrame]:
         """One tiny persisted row a subtask. Joined with the exchanged chunks it fixes the executor of a subtask."""
         if self.is_local:
             return {}
         made = {}
-        for width in set(widths):
-            ids = self.session.range(0, width, 1, width).select(f.col("id").cast("int").alias("dest"))
-            anchor = ids.repartitionById(width, f.col("dest")).persist()
-            anchor.count()
-            made[width] = anchor
+        with self.engine.watched():
+            for width in set(widths):
+                ids = self.session.range(0, width, 1, width).select(f.col("id").cast("int").alias("dest"))
+                anchor = ids.repartitionById(width, f.col("dest")).persist()
+                anchor.count()
+                made[width] = anchor
         return made
 
     def in_group(self, group: str, description: str) -> None:
@@ -266,13 +279,19 @@ class Cluster:
         Their tasks are interrupted when the job is given up: one that asks for a shuffle that is already cleaned up
         gets no answer, and would hold its slot for two minutes.
         """
-        self.context.setJobGroup(group, description, interruptOnCancel=True)
+        with self.engine.watched():
+            self.context.setJobGroup(group, description, interruptOnCancel=True)
 
     def cancel(self, group: str) -> None:
-        self.context.cancelJobGroup(group)
+        with self._unless_lost():
+            self.context.cancelJobGroup(group)
 
     def wait_until_quiet(self, group: str, timeout: float = 60.0) -> None:
         """No task of the group may be active before its work is done again: a task outlives the driver's exception."""
+        with self._unless_lost():
+            self._wait_until_quiet(group, timeout)
+
+    def _wait_until_quiet(self, group: str, timeout: float) -> None:
         tracker = self.context.statusTracker()
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -290,14 +309,22 @@ class Cluster:
         """Call a function on items in tasks; it may be called twice for an item."""
         if not items:
             return []
-        slices = min(len(items), width or self.slots)
-        return self.context.parallelize(items, slices).map(function).collect()
+        with self.engine.watched():
+            slices = min(len(items), width or self.slots)
+            return self.context.parallelize(items, slices).map(function).collect()
 
     def say_farewell(self, live: tuple[str, ...]) -> None:
         """Let workers close and drop runs that have ended; those that no task reaches do it with their next step."""
-        slots = self.slots
+        if self.engine.ask() is not None:
+            return
         with contextlib.suppress(Exception):
+            slots = self.slots
             self.session.range(0, slots, 1, slots).mapInArrow(partial(farewell, live), "id long").toArrow()
+
+    @contextlib.contextmanager
+    def _unless_lost(self) -> Iterator[None]:
+        with contextlib.suppress(EngineLostError), self.engine.watched():
+            yield
 
 
 class StepSubmitter:
@@ -317,13 +344,17 @@ class StepSubmitter:
         The DataFrame is built anew for every step and every try: a second action on the same one replays old shuffle
         files.
         """
+        with self._cluster.engine.watched():
+            return self._run(header, inputs)
+
+    def _run(self, header: StepHeader, inputs: list[tuple[int, int, bytes]]) -> list[TaskAck]:
         packed = pickle.dumps(inputs, 5)
         large = self._cluster.broadcast(packed) if len(packed) > _CLOSURE_LIMIT else None
         self._cluster.in_group(self.group, f"{self._plan.job_name}: step {header.step}")
         try:
             table = self._dataframe(header, packed if large is None else large).toArrow()
         finally:
-            if large is not None:
+            if large is not None and self._cluster.engine.loss is None:
                 large.destroy()
         return _acks(table)
 
@@ -355,9 +386,11 @@ class StepSubmitter:
         return partial(export_in_worker, header, self._shipment)
 
     def close(self) -> None:
-        for anchor in self._anchors.values():
-            anchor.unpersist()
+        if self._cluster.engine.ask() is not None:
+            return
         with contextlib.suppress(Exception):
+            for anchor in self._anchors.values():
+                anchor.unpersist()
             self._shipment.destroy()
 
 

@@ -22,10 +22,10 @@ from beadline.checkpoint.actions import (
     Triggered,
 )
 from beadline.checkpoint.coordinator import CheckpointCoordinator
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.checkpoint.statistics import CheckpointStatus
-from beadline.common.job_status import JobStatus
 
 COUNTED = {"CHECKPOINT_DECLINED", "CHECKPOINT_ASYNC_EXCEPTION", "IO_EXCEPTION", "FINALIZE_CHECKPOINT_FAILURE"}
 COUNTED |= {"CHECKPOINT_EXPIRED"}
@@ -169,9 +169,9 @@ class World:
         self.kept = [(other, at) for other, at in self.kept if id is not None and other <= id]
         self._event(f"restored {id}", actions, starts=step)
 
-    def stop(self, status: JobStatus) -> None:
-        gone = [] if self.settings.retention.keeps(status) else sorted([*self.left_behind, *(i for i, _ in self.kept)])
-        actions = self.coordinator.stop(self.now, status)
+    def stop(self, end: End) -> None:
+        gone = [] if self.settings.retention.keeps(end) else sorted([*self.left_behind, *(i for i, _ in self.kept)])
+        actions = self.coordinator.stop(self.now, end)
         self.over = True
         if gone:
             self.kept, self.left_behind = [], []

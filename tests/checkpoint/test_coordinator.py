@@ -20,11 +20,11 @@ from beadline.checkpoint.actions import (
     Triggered,
 )
 from beadline.checkpoint.coordinator import CheckpointCoordinator
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.retained import CompletedCheckpoint
 from beadline.checkpoint.settings import CheckpointSettings, Retention
 from beadline.checkpoint.statistics import CheckpointStatus
-from beadline.common.job_status import JobStatus
 from beadline.errors import BeadlineError
 
 CHECKPOINT, SAVEPOINT, STOP = (
@@ -508,25 +508,34 @@ def test_suspended_checkpoints_wait_for_a_new_start():
     ("retention", "kept_after"),
     [
         (Retention.NO_EXTERNALIZED_CHECKPOINTS, set()),
-        (Retention.DELETE_ON_CANCELLATION, {JobStatus.FAILED, JobStatus.SUSPENDED}),
-        (Retention.RETAIN_ON_CANCELLATION, {JobStatus.FAILED, JobStatus.SUSPENDED, JobStatus.CANCELED}),
+        (Retention.DELETE_ON_CANCELLATION, {End.FAILED}),
+        (Retention.RETAIN_ON_CANCELLATION, {End.FAILED, End.CANCELLED}),
     ],
 )
-@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED])
-def test_the_end_keeps_or_discards_as_the_retention_says(
-    retention: Retention, kept_after: set[JobStatus], status: JobStatus
-):
+@pytest.mark.parametrize("end", End)
+def test_the_end_keeps_or_discards_as_the_retention_says(retention: Retention, kept_after: set[End], end: End):
     coordinator = started(BY_HAND, retention=retention, retained=2)
     for id in (1, 2):
         coordinator.trigger(id)
         coordinator.written(id, id)
     coordinator.trigger(3, SAVEPOINT)
-    actions = coordinator.stop(4, status)
+    actions = coordinator.stop(4, end)
     assert actions[0] == NotifyAborted(3, FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
-    assert actions[1:] == ([] if status in kept_after else [Discard((1, 2))])
-    assert coordinator.stop(5, status) == []
+    kept = end in kept_after or end not in (End.FINISHED, End.STOPPED, End.CANCELLED, End.FAILED)
+    assert actions[1:] == ([] if kept else [Discard((1, 2))])
+    assert coordinator.stop(5, end) == []
     with pytest.raises(BeadlineError, match="over"):
         coordinator.start(6)
+
+
+def test_a_job_that_winds_down_gets_the_checkpoint_that_is_asked_for_and_no_other():
+    coordinator = started()
+    coordinator.wind_down(900)
+    assert coordinator.tick(5000) == []
+    assert coordinator.next_wakeup(5000) is None
+    assert coordinator.trigger(5000, request="last") == begun(1, 0, request="last")
+    assert coordinator.written(1, 9000) == done(1, 0)
+    assert coordinator.tick(20_000) == []
 
 
 def test_the_final_step_is_checkpointed_at_once_and_the_job_waits_for_it():

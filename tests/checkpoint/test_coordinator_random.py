@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.settings import CheckpointSettings, Retention
-from beadline.common.job_status import JobStatus
 from tests.checkpoint.referee import World, tell
 
-ENDS = [JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED]
+ENDS = [End.FINISHED, End.CANCELLED, End.FAILED, End.SUSPENDED]
 
 
 @st.composite

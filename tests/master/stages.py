@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,6 +24,7 @@ from beadline.master.events import Event, NotWritten, Published, Written
 from beadline.master.home import Home
 from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.sinks import Sinks
+from beadline.master.threads import Threads
 from beadline.master.truth import Truth
 from beadline.runtime.exporting import export
 from beadline.runtime.messages import SubtaskAck
@@ -36,11 +37,11 @@ from tests.graph.programs import Program, by, same
 PROGRAM = WholeProgram("/jobs/count.py", (), "sums")
 
 
-class Threads(ThreadPoolExecutor):
+class AwaitedThreads(Threads):
     """Threads that can be waited for."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(number)
+        super().__init__(number, "test")
         self.begun: list[Future[Any]] = []
 
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -200,7 +201,7 @@ class Driver:
 
     def make_threads(self) -> tuple[Any, Any]:
         """For writing and for publishing."""
-        return Threads(self.settings.max_concurrent + 1), Threads(1)
+        return AwaitedThreads(self.settings.max_concurrent + 1), AwaitedThreads(1)
 
     def new_truth(self) -> Truth:
         truth = Truth(self.home.job_id, self.plan, self.files)

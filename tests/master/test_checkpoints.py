@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.ends import End, Fate
 from beadline.checkpoint.lease import Fenced, Lease
 from beadline.checkpoint.settings import Retention
 from beadline.checkpoint.storage import read_snapshot
@@ -522,7 +523,7 @@ def test_a_savepoint_that_is_written_too_late_goes_away(
         driver.checkpoints.job_failed()
         driver.handle(late)
     else:
-        driver.checkpoints.close(JobStatus.CANCELED)
+        driver.checkpoints.close(End.CANCELLED)
     with pytest.raises(BeadlineError, match="the savepoint failed"):
         answer.result(0)
     assert os.listdir(tmp_path / "savepoints") == []
@@ -610,25 +611,47 @@ def test_going_back_beyond_a_checkpoint_takes_it_away(tmp_path: Path) -> None:
     assert rows_in(tmp_path / "out") == rows(6)
 
 
+ENDS_THAT_CLOSE = [end for end in End if end.checkpoints is not Fate.UNTOUCHED]
+
+
 @pytest.mark.parametrize("retention", Retention)
-@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED])
-def test_what_stays_when_the_job_ends(status: JobStatus, retention: Retention, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ENDS_THAT_CLOSE)
+def test_what_stays_when_the_job_ends(end: End, retention: Retention, tmp_path: Path) -> None:
     driver = Driver(tmp_path, retention=retention)
     driver.step()
     pointer = driver.checkpoint()
     driver.step()
     driver.trigger()  # is written while the job ends, and nobody hears of it
-    resumable = driver.checkpoints.close(status)
+    resumable = driver.checkpoints.close(end)
     driver.sinks.close(discard=not resumable)
     driver.home.close(resumable)
-    assert resumable == retention.keeps(status)
+    assert resumable == retention.keeps(end)
     assert os.path.exists(pointer) == resumable
     folder = Path(pointer).parent
     assert folder.exists() == resumable, [path.name for path in folder.glob("*")] if folder.exists() else ""
     if resumable:
+        assert driver.checkpoints.newest == str(folder / "chk-2")
         other = Driver(tmp_path, restore_path="latest")
+        assert other.home.pointer == driver.checkpoints.newest, "who resumes takes what was named"
         assert other.offset == 6
         assert rows_in(tmp_path / "out") == rows(6)
+    else:
+        assert driver.checkpoints.newest is None
+
+
+@pytest.mark.parametrize("retention", Retention)
+def test_a_driver_that_lost_its_job_or_was_killed_deletes_nothing(retention: Retention, tmp_path: Path) -> None:
+    fenced = Driver(tmp_path, retention=retention)
+    fenced.step()
+    pointer = fenced.checkpoint()
+    killed = Driver(tmp_path, restore_path="latest", retention=retention)
+    fenced.checkpoints.abandon()
+    assert killed.home.pointer == pointer
+    assert whole(killed, pointer)
+    killed.step()
+    newer = killed.checkpoint()
+    killed.die()
+    assert Driver(tmp_path, restore_path="latest").home.pointer == newer
 
 
 def _raises(error: Exception) -> Any:

@@ -13,11 +13,11 @@ import pytest
 
 from beadline.checkpoint import metadata
 from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.lease import Lease
 from beadline.checkpoint.settings import ClaimMode, Retention
 from beadline.checkpoint.snapshot import SnapshotError
 from beadline.checkpoint.storage import read_snapshot
-from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.master.events import Request
 from tests.checkpoint.snapshots import all_files
@@ -91,14 +91,14 @@ def test_as_long_as_no_newer_one_completed_it_stays(
     before = all_files(path)
     driver = Driver(tmp_path / "new", restore_path=str(path), claim_mode=claim, inline_threshold=0)
     driver.step()
-    end(driver, JobStatus.CANCELED)
+    end(driver, End.CANCELLED)
     assert all_files(path) == before
     assert os.listdir(tmp_path / "new" / "checkpoints") == []
 
 
-def end(driver: Driver, status: JobStatus) -> None:
+def end(driver: Driver, by: End) -> None:
     """As the job master ends a job."""
-    resumable = driver.checkpoints.close(status)
+    resumable = driver.checkpoints.close(by)
     driver.sinks.close(discard=not resumable)
     driver.home.drop_claimed(driver.checkpoints.needed())
     driver.home.close(resumable)
@@ -110,7 +110,7 @@ def test_a_job_that_ends_takes_what_it_claimed_with_it(format: SavepointFormatTy
     driver = Driver(tmp_path / "new", restore_path=str(path), **CLAIM)
     driver.step(final=True)
     driver.pump()
-    end(driver, JobStatus.FINISHED)
+    end(driver, End.FINISHED)
     assert not path.exists()
     assert os.listdir(tmp_path / "new" / "checkpoints") == []
 
@@ -124,7 +124,7 @@ def test_what_retained_checkpoints_need_of_it_stays_and_is_the_next_runs_own(
     driver = Driver(tmp_path / "new", restore_path=str(path), **CLAIM, **retain)
     driver.step()
     pointer = driver.checkpoint()
-    end(driver, JobStatus.CANCELED)
+    end(driver, End.CANCELLED)
     assert driver.home.storage.verify(read_snapshot(pointer)) == []
     assert path.exists()
     for claim in (ClaimMode.CLAIM, ClaimMode.NO_CLAIM):
@@ -149,7 +149,7 @@ def test_no_claim_never_touches_it(tmp_path: Path) -> None:
             driver.step()
             driver.checkpoint()
             driver.merge_all()
-        end(driver, JobStatus.FINISHED)
+        end(driver, End.FINISHED)
         assert all_files(path) == before
 
 

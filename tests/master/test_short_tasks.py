@@ -137,7 +137,7 @@ def test_the_last_merges_of_a_job_may_end_but_not_for_ever(patient: bool, monkey
     tasks = OneRound(patient)
     monkeypatch.setattr(merging, "ShortTasks", lambda *_: tasks)
     monkeypatch.setattr(merging, "_LAST_TASKS_SECONDS", 0.05)
-    cluster: Any = SimpleNamespace(slots=2)
+    cluster: Any = SimpleNamespace(slots=2, engine=SimpleNamespace(loss=None))
     submitter: Any = SimpleNamespace(group="job", merger=None)
     merger = merging.Merger(cluster, submitter, lambda: None)  # type: ignore[arg-type, return-value]
     request: Any = object()

@@ -30,9 +30,10 @@ def newest_path(folder: Path) -> str:
 
 
 class Driver:
-    """Runs the program with ``beadline run``.
+    """Runs a program with ``beadline run``.
 
     :param resume: what to give ``-s``
+    :param way: run ``ending.py`` in this way, not ``program.py``
     :param dies: one of :data:`tests.recovery.dying.POINTS`
     :param out: where the files go; ``folder/out`` if not said
     """
@@ -46,6 +47,7 @@ class Driver:
         options: Mapping[str, str] | None = None,
         dies: str | None = None,
         out: str | None = None,
+        way: str | None = None,
     ) -> None:
         self._folder = folder
         self._before = newest_checkpoint(folder)
@@ -54,8 +56,9 @@ class Driver:
         definitions = [part for key, value in (options or {}).items() for part in ("-D", f"{key}={value}")]
         command = [sys.executable, "-m", "beadline.cli.main", "run"]
         command += ["-s", resume] if resume is not None else []
-        command += [*definitions, str(ROOT / "tests/recovery/program.py"), str(folder), str(records), str(pace)]
-        command += [out] if out is not None else []
+        program = "program.py" if way is None else "ending.py"
+        command += [*definitions, str(ROOT / "tests/recovery" / program), str(folder), str(records), str(pace)]
+        command += [more for more in (way, out) if more is not None]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         if dies is not None:
             environment[VARIABLE] = dies

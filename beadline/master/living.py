@@ -1,0 +1,26 @@
+"""The jobs that run in this process now: those that have to end in good order when the process does."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Living(Protocol):
+    """A job, as whoever ends the process sees it."""
+
+    def suspend(self, at_once: bool = False) -> None:
+        """End so that the job can be resumed, if it can; may be said again.
+
+        :param at_once: without a last checkpoint
+        """
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether a checkpoint of it would outlive the process."""
+
+    @property
+    def exit_code(self) -> int:
+        """With which its process should exit, when the job has ended."""
+
+
+jobs: dict[Living, None] = {}
