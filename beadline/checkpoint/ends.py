@@ -53,7 +53,8 @@ class End(Enum):
     """The JVM died, or its SparkContext was stopped."""
 
     NEVER_BEGAN = "never began", JobStatus.FAILED, Fate.UNTOUCHED
-    """It could not start, or its program does not fit the snapshot that it was to go on from."""
+    """It could not start, its program does not fit the snapshot that it was to go on from, or it was resumed and failed
+    before it had sealed a step."""
 
     FENCED = "fenced", JobStatus.FAILED, Fate.UNTOUCHED
     """Another driver has taken over the job."""

@@ -126,6 +126,7 @@ class JobMaster:
         self._poison = PoisonWatch(settings.poison)
         self._time = ProcessingTime(settings.clock, settings.monotonic)
         self._began = False
+        self._has_sealed = False
 
     def __repr__(self) -> str:
         return f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: {self._attempt!r}>"
@@ -292,9 +293,10 @@ class JobMaster:
             return End.SUSPENDED, None
         if loss is not None:
             return End.ENGINE_LOST, EngineLostError(loss)
-        # The program is wrong, not the checkpoints that it was to go on from.
-        mismatch = isinstance(error, StateMismatchError) and bool(self.home.completed)
-        return (End.FAILED if self._began and not mismatch else End.NEVER_BEGAN), error
+        # The program or its set-up is wrong, not the checkpoints that it was to go on from.
+        at_once = isinstance(error, StateMismatchError) or not self._has_sealed
+        resumed = bool(self.home.completed)
+        return (End.FAILED if self._began and not (resumed and at_once) else End.NEVER_BEGAN), error
 
     def _clean_up(self, end: End) -> bool:
         """Keep what a later run can resume from, remove the rest. True if there is something to resume from."""
@@ -452,6 +454,7 @@ class JobMaster:
         try:
             return attempt.run()
         finally:
+            self._has_sealed = self._has_sealed or attempt.has_sealed
             merger.close()
             stepping.live_runs.pop(run, None)
 
@@ -510,7 +513,7 @@ class JobMaster:
         it has worked once, a machine or a file system that is away for a while may look the same."""
         if isinstance(error, StateMismatchError | SerializationError | UnsupportedFeatureError):
             return True
-        worked = number > 1 or (self._attempt is not None and self._attempt.has_sealed)
+        worked = number > 1 or self._has_sealed
         if isinstance(error, EnvironmentSetupError | ConfigurationError):
             return not worked
         if not isinstance(error, JobExecutionError) or not error.lasting:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.lease import holder_of
+from beadline.checkpoint.holder import holder_of
 from beadline.common import JobStatus, Types, WatermarkStrategy
 from beadline.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor
@@ -179,7 +179,8 @@ def test_what_each_end_leaves(
             assert holder_of(str(job.left[-1].parent)) is None, "its lease says that it has ended"
             assert any(f"-s {job.left[-1]} (or -s latest)" in said for said in caplog.messages)
         else:
-            assert list(job.folder.glob("checkpoints/*")) == []
+            note = {"ended"} if status is JobStatus.FINISHED else set()
+            assert {path.name for path in job.folder.glob("checkpoints/*/*")} == note
         if hears is JobSuspended:
             assert heard.code == (0 if act is suspend else 143)
     if act is suspend:
@@ -242,6 +243,12 @@ def test_a_job_that_does_not_begin_touches_nothing(tmp_path: Path) -> None:
     left = job.left
     again = Job(tmp_path, NONE, Unreachable(10), **{"execution.state-recovery.path": "latest"})
     assert isinstance(again.wait(), ConnectionError)
+    assert again.master.end is End.NEVER_BEGAN
+    assert again.left == left
+    # It begins, but comes to nothing: what it was to go on from is as good as before.
+    fail(job)
+    again = Job(tmp_path, NONE, **{"execution.state-recovery.path": "latest"})
+    assert isinstance(again.wait(), JobExecutionError)
     assert again.master.end is End.NEVER_BEGAN
     assert again.left == left
     assert holder_of(str(left[-1].parent)) is None

@@ -344,7 +344,7 @@ def test_what_was_taken_away_after_a_stop_does_not_come_back(tmp_path: Path) -> 
     answer = request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints")
     driver.pump()
     driver.checkpoints.answer_the_end(JobStatus.FINISHED)
-    resumable = driver.checkpoints.close(JobStatus.FINISHED)
+    resumable = driver.checkpoints.close(End.STOPPED)
     driver.sinks.close(discard=not resumable)
     assert consume(tmp_path / "out") == rows(3)
     for _ in range(2):  # and fails at once, and is started again
@@ -384,7 +384,7 @@ def test_a_savepoint_outlives_a_job_that_can_not_publish(goes_on: bool, tmp_path
         driver.trigger()
         driver.written()
     driver.checkpoints.answer_the_end(JobStatus.FINISHED)
-    driver.checkpoints.close(JobStatus.FAILED)
+    driver.checkpoints.close(End.FAILED)
     driver.sinks.close(discard=True)
     assert rows_in(tmp_path / "out") == []
     Driver(tmp_path, restore_path=str(next((tmp_path / "savepoints").glob("savepoint-*"))))
@@ -432,7 +432,7 @@ def test_a_driver_that_is_fenced_while_it_goes_back_takes_nothing_away(
     with monkeypatch.context() as patch:
         patch.setattr(driver.lease, "check", _passes_once(driver.lease.check))
         patch.setattr(Sinks, "publish", paused)
-        Driver(tmp_path, restore_path="latest")
+        Driver(tmp_path, restore_path=driver.lease.folder)
     assert rows_in(tmp_path / "out") == rows(3)
 
 
@@ -644,7 +644,7 @@ def test_a_driver_that_lost_its_job_or_was_killed_deletes_nothing(retention: Ret
     fenced = Driver(tmp_path, retention=retention)
     fenced.step()
     pointer = fenced.checkpoint()
-    killed = Driver(tmp_path, restore_path="latest", retention=retention)
+    killed = Driver(tmp_path, restore_path=str(Path(pointer).parent), retention=retention)
     fenced.checkpoints.abandon()
     assert killed.home.pointer == pointer
     assert whole(killed, pointer)
