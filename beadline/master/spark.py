@@ -109,10 +109,25 @@ def find_session(java_options: str | None = None) -> SparkSession:
         builder = builder.config(key, value)
     more = class_archive.options() if java_options is None else java_options
     builder = builder.config("spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} {more}".strip())
-    with _quiet_start():
+    with waiting_for("Spark starts"), _quiet_start():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel(level)
     return session
+
+
+@contextlib.contextmanager
+def waiting_for(what: str) -> Iterator[None]:
+    """On a terminal, say what takes some seconds; the line goes when it is over."""
+    terminal = sys.stderr.isatty()
+    if terminal:
+        sys.stderr.write(f"{what} …")
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _quiet_py4j() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from beadline.master.spark import _quiet_py4j
+from beadline.master.spark import _quiet_py4j, waiting_for
 
 JOB = """
     import logging
@@ -78,3 +80,21 @@ def test_a_program_that_logs_at_info(beadline, write, tmp_path):
     assert len(told) == 1
     assert "job 'first' " in told[0]
     assert ", guarantee: none (no checkpoints and no restart strategy: a failure ends the job)" in told[0]
+
+
+class Terminal(io.StringIO):
+    def __init__(self, is_one: bool) -> None:
+        super().__init__()
+        self._is_one = is_one
+
+    def isatty(self) -> bool:
+        return self._is_one
+
+
+@pytest.mark.parametrize("is_one", [True, False])
+def test_a_terminal_shows_what_is_waited_for(is_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(is_one)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with waiting_for("Spark starts"):
+        assert terminal.getvalue() == ("Spark starts …" if is_one else "")
+    assert terminal.getvalue().endswith("\r\x1b[K" if is_one else "")
