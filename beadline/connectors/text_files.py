@@ -113,7 +113,7 @@ class TextFileSource(StepSource):
         for path, start, end in ranges:
             while start < end:
                 stop = min(end, start + room) if self._splittable(path) else end
-                splits[-1].append((path, start, stop))
+                splits[-1].append((os.path.abspath(path), start, stop))  # workers may have another working directory
                 room -= stop - start
                 start = stop
                 if room <= 0 and len(splits) < parallelism:
