@@ -109,8 +109,7 @@ class _Entered:
         self._folder = os.getcwd()
         self._added: list[str] = []
         if surroundings.links:
-            # Before the path, where relative entries would change their meaning.
-            os.chdir(_linked_folder(surroundings))
+            _link_in_working_directory(surroundings)
         self._add(0, [place.path for place in surroundings.first])
         self._add(len(sys.path), [place.path for place in surroundings.last])
         self._add(len(sys.path), [path for path in surroundings.last_folders if path not in sys.path])
@@ -125,8 +124,7 @@ class _Entered:
         for path in self._added:
             with contextlib.suppress(ValueError):
                 sys.path.remove(path)
-        if self.surroundings.links:
-            os.chdir(self._folder)
+        os.chdir(self._folder)
 
 
 _entered: _Entered | None = None
@@ -137,16 +135,29 @@ def current_surroundings() -> Surroundings:
     return _entered.surroundings if _entered is not None else Surroundings()
 
 
-def _linked_folder(surroundings: Surroundings) -> str:
-    """A working directory in which each archive has the name that the program gave it. All workers of a machine may
-    make it at once."""
-    folder = os.path.join(SparkFiles.getRootDirectory(), f"work-{surroundings.name[:16]}")
+def _link_in_working_directory(surroundings: Surroundings) -> None:
+    """Give each archive the name in the working directory that the program gave it. All workers of a machine may do it
+    at once.
+
+    An executor on a cluster has a working directory of its own. Spark's files are in it and known by relative paths, so
+    it is kept. Workers on the driver's machine work in the user's folder otherwise, and get another one.
+    """
+    root = SparkFiles.getRootDirectory()
+    if os.path.isabs(root):
+        folder = os.path.join(root, f"work-{surroundings.name[:16]}")
+        os.makedirs(folder, exist_ok=True)
+        os.chdir(folder)
     for target, place in surroundings.links:
-        link = os.path.join(folder, target)
-        os.makedirs(os.path.dirname(link), exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.symlink(place.path, link)
-    return folder
+        os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+        try:
+            os.symlink(place.path, target)
+        except FileExistsError:
+            if os.path.realpath(target) != os.path.realpath(place.path):
+                raise EnvironmentSetupError(
+                    f"an archive is to be unpacked as {target!r}, but there is something else of this name in the "
+                    "executors' working directory, perhaps an archive of an earlier job of this session: choose "
+                    "another target_dir, or start a new session"
+                ) from None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import sys
 from pyflink.common import Types
 from pyflink.datastream import MapFunction, StreamExecutionEnvironment
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "more modules"))
+sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "more modules"))
 
 import conversions
 from labels import Label
