@@ -250,7 +250,7 @@ class Job:
                 self.out.setdefault(spec.collector, []).extend(ack.collected)
 
     def _merge(self, header: StepHeader) -> None:
-        shipped = type("Shipped", (), {"value": self._data})
+        shipped = type("Shipped", (), {"value": self._packed})
         results = [merge_in_worker(header, shipped, request) for request in self.book.merges()]
         self.book.take_merges(results)
         self.drop_garbage()
