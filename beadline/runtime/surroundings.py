@@ -106,7 +106,7 @@ class _Entered:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
-        self._folder = os.getcwd()
+        self._folder = os.getcwd() if surroundings.links else None
         self._added: list[str] = []
         if surroundings.links:
             _link_in_working_directory(surroundings)
@@ -124,7 +124,8 @@ class _Entered:
         for path in self._added:
             with contextlib.suppress(ValueError):
                 sys.path.remove(path)
-        os.chdir(self._folder)
+        if self._folder is not None:
+            os.chdir(self._folder)
 
 
 _entered: _Entered | None = None
