@@ -120,7 +120,7 @@ def twins():
         sys.path.insert(0, str(HERE / name))
         importlib.invalidate_caches()
         env = environment(**{"beadline.step.max-records": "20", "beadline.step.first-records": "20"})
-        jobs[name] = env.from_sequence(1, 100).map(twin_of).execute_and_collect()
+        jobs[name] = env.from_sequence(1, 60).map(twin_of).execute_and_collect()
         found[name] = {next(jobs[name])}  # it has begun
         sys.path.remove(str(HERE / name))
     return {name: sorted({*found[name], *jobs[name]}) for name in jobs}
