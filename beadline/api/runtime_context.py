@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         ValueStateDescriptor,
     )
 
-__all__ = ["KeyedStateStore", "RuntimeContext"]
+__all__ = ["DistributedCache", "KeyedStateStore", "RuntimeContext"]
 
 
 class KeyedStateStore(ABC):
@@ -44,6 +44,14 @@ class KeyedStateStore(ABC):
     @abstractmethod
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         """One accumulator per key."""
+
+
+class DistributedCache(ABC):
+    """Files that the program registered by name. Not in PyFlink, which can register them and has no way to get them."""
+
+    @abstractmethod
+    def get_file(self, name: str) -> str:
+        """The path of a registered file or folder on this machine."""
 
 
 class RuntimeContext(KeyedStateStore):
@@ -76,6 +84,10 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """The global job parameter ``key``, or ``default_value`` if it is not set."""
+
+    @abstractmethod
+    def get_distributed_cache(self) -> DistributedCache:
+        """The files that the program registered with ``env.register_cached_file()``."""
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:

@@ -145,7 +145,8 @@ class TextFileSource(StepSource):
             start = given.start
             while start < given.end:
                 stop = min(given.end, start + room) if self._splittable(given.path) else given.end
-                splits[-1].append(FileRange(given.path, start, stop, given.size, given.mark))
+                path = os.path.abspath(given.path)  # workers may have another working directory
+                splits[-1].append(FileRange(path, start, stop, given.size, given.mark))
                 room -= stop - start
                 start = stop
                 if room <= 0 and len(splits) < parallelism:

@@ -14,6 +14,7 @@ from beadline.common.restart_strategy import RestartStrategies, RestartStrategyC
 from beadline.datastream.state_backend import StateBackend
 from beadline.errors import ConfigurationError
 from beadline.master import poison
+from beadline.master.dependencies import Dependencies, PythonArchive, Requirements, python_file
 from beadline.master.pacing import Limits
 from beadline.master.settings import JobSettings
 from beadline.state import backend_settings
@@ -32,6 +33,8 @@ JOB_NAME = "pipeline.name"
 AUTO_UIDS = "pipeline.auto-generate-uids"
 JOB_PARAMETERS = "pipeline.global-job-parameters"
 PYTHON_FILES = "python.files"
+PYTHON_ARCHIVES = "python.archives"
+PYTHON_REQUIREMENTS = "python.requirements"
 PYTHON_EXECUTABLE = "python.executable"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 WATERMARK_RECORDS = "beadline.watermark.records"
@@ -59,6 +62,8 @@ _EFFECTIVE = {
     AUTO_UIDS,
     JOB_PARAMETERS,
     PYTHON_FILES,
+    PYTHON_ARCHIVES,
+    PYTHON_REQUIREMENTS,
     PYTHON_EXECUTABLE,
     WATERMARK_RECORDS,
     LENIENT_TYPES,
@@ -108,7 +113,7 @@ def watermark_every(configuration: Configuration) -> int:
     return every
 
 
-def job_settings(configuration: Configuration, batch: bool, python_files: list[str]) -> JobSettings:
+def job_settings(configuration: Configuration, batch: bool, dependencies: Dependencies | None = None) -> JobSettings:
     limits = Limits(
         first_rows=configuration.get_integer(STEP_FIRST_RECORDS, Limits.first_rows),
         max_rows=configuration.get_integer(STEP_MAX_RECORDS, Limits.max_rows),
@@ -128,7 +133,7 @@ def job_settings(configuration: Configuration, batch: bool, python_files: list[s
         restart=restart.restart_strategy(configuration, checkpointing=checkpoints.enabled),
         poison=poison.PoisonSettings.from_configuration(configuration),
         backend=_backend(configuration),
-        python_files=python_files,
+        dependencies=dependencies or Dependencies(),
     )
 
 
@@ -140,8 +145,23 @@ def _backend(configuration: Configuration) -> BackendSettings:
 
 
 def python_files(configuration: Configuration) -> list[str]:
-    value = configuration.get_string(PYTHON_FILES, "")
-    return [path for path in value.split(",") if path]
+    return [python_file(path) for path in _list(configuration, PYTHON_FILES)]
+
+
+def python_archives(configuration: Configuration) -> list[PythonArchive]:
+    """``path#target`` each, or the path alone."""
+    entries = [entry.partition("#") for entry in _list(configuration, PYTHON_ARCHIVES)]
+    return [PythonArchive.checked(path, target or None) for path, _, target in entries]
+
+
+def python_requirements(configuration: Configuration) -> Requirements | None:
+    """``file#folder of packages``, or the file alone."""
+    file, _, packages = configuration.get_string(PYTHON_REQUIREMENTS, "").partition("#")
+    return Requirements.checked(file, packages or None) if file else None
+
+
+def _list(configuration: Configuration, key: str) -> list[str]:
+    return [entry.strip() for entry in configuration.get_string(key, "").split(",") if entry.strip()]
 
 
 def job_parameters(configuration: Configuration, config: ExecutionConfig) -> dict[str, str]:

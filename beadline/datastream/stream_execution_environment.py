@@ -30,7 +30,7 @@ from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
 from beadline.datastream.time_characteristic import TimeCharacteristic
 from beadline.datastream.typed_collections import typed_elements
-from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
+from beadline.errors import TypeMismatchError, UnsupportedFeatureError
 from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, flow_order, make_plan
@@ -39,6 +39,14 @@ from beadline.graph.specs import Forward, SourceSpec, Spec
 from beadline.master import dry_run, telling
 from beadline.master.beginning import find_beginning
 from beadline.master.control import MasterControl
+from beadline.master.dependencies import (
+    Dependencies,
+    FileToCache,
+    PythonArchive,
+    Requirements,
+    local_path,
+    python_file,
+)
 from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
 from beadline.master.progress import Listener
@@ -85,7 +93,7 @@ class StreamExecutionEnvironment(WithoutJava):
         self._pending: list[Node] = []
         self._numbers = 0
         self._listeners: list[Listener] = []
-        self._python_files: list[str] = []
+        self._dependencies = Dependencies()
         self._notes: dict[str, str] = {}
         self._caches: list[Cache] = []
         self._local_parallelism = StreamExecutionEnvironment._default_local_parallelism
@@ -238,24 +246,32 @@ class StreamExecutionEnvironment(WithoutJava):
     # -- dependencies
 
     def add_python_file(self, file_path: str) -> None:
-        """Ship a ``.py`` file, package folder or ``.zip`` to the executors and put it on their path."""
-        if not os.path.exists(file_path):
-            raise ConfigurationError(f"add_python_file(): there is no {file_path}")
-        self._python_files.append(file_path)
+        """Ship a module, a folder or an archive of modules (``.zip``, ``.whl``, ``.egg``) to the workers and put it on
+        their path. The last one added is found first.
+
+        A folder is itself put on the path. If it is a package, it can be imported by its name too.
+        """
+        self._dependencies.python_files.insert(0, python_file(file_path))
 
     def set_python_executable(self, python_exec: str) -> None:
         """The Python of the workers; must be called before the Spark session exists."""
         self._configuration.set_string(options.PYTHON_EXECUTABLE, python_exec)
 
     def set_python_requirements(self, requirements_file_path: str, requirements_cache_dir: str | None = None) -> None:
-        raise UnsupportedFeatureError(
-            "set_python_requirements() is not supported by Beadline: install the packages in the "
-            "executors' Python environment, "
-            "or ship one with spark-submit --archives"
-        )
+        """Install the packages of a requirements file for the workers: once, on this machine, and ship them.
+
+        :param requirements_cache_dir: a folder with the packages' files, as ``pip download`` makes it. With it, no
+            package index is asked.
+        """
+        self._dependencies.requirements = Requirements.checked(requirements_file_path, requirements_cache_dir)
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
-        raise UnsupportedFeatureError("add_python_archive() is not supported by Beadline: use spark-submit --archives")
+        """Ship an archive and unpack it for the workers. Functions find its contents as ``target_dir/...`` in their
+        working directory.
+
+        :param target_dir: by default the archive's file name
+        """
+        self._dependencies.archives.append(PythonArchive.checked(archive_path, target_dir))
 
     def add_jars(self, *jars_path: str) -> None:
         self._without_effect("add_jars", "connectors are written in Python here and need no jars")
@@ -264,7 +280,10 @@ class StreamExecutionEnvironment(WithoutJava):
         self._without_effect("add_classpaths", "connectors are written in Python here and need no jars")
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
-        raise UnsupportedFeatureError("register_cached_file() is not supported by Beadline: use spark-submit --files")
+        """Ship a file or folder to the workers. Functions find it with
+        ``runtime_context.get_distributed_cache().get_file(name)``."""
+        path = local_path(file_path, "register_cached_file()")
+        self._dependencies.cached_files.append(FileToCache(path, name, executable))
 
     # -- sources
 
@@ -352,7 +371,7 @@ class StreamExecutionEnvironment(WithoutJava):
         """The program so far as JSON, in the shape that Flink's plan visualizer reads."""
         plan = self._plan(None)
         described = {node.id: node.description for node in flow_order(self._pending) if node.description is not None}
-        settings = options.job_settings(self._configuration, self._is_batch(), [])
+        settings = options.job_settings(self._configuration, self._is_batch())
         return execution_plan(plan, described, guarantee=str(guarantee_of(plan, settings)))
 
     def close(self) -> None:
@@ -376,8 +395,9 @@ class StreamExecutionEnvironment(WithoutJava):
             os.environ["PYSPARK_PYTHON"] = executable
         for text in [*options.without_effect(self._configuration), *self._notes.values()]:
             _LOG.warning("%s", text)
-        files = [*self._python_files, *options.python_files(self._configuration)]
-        settings = options.job_settings(self._configuration, self._is_batch(), files)
+        dependencies = self._all_dependencies()
+        _check_executable(executable, dependencies)
+        settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
         dry_run.reached(plan, settings)
         # Before Spark is started: what is refused is refused at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
@@ -385,6 +405,18 @@ class StreamExecutionEnvironment(WithoutJava):
         end_well()
         master.start()
         return MasterControl(master)
+
+    def _all_dependencies(self) -> Dependencies:
+        """What methods and options ask for."""
+        own = self._dependencies
+        found = Dependencies(
+            [*own.python_files, *options.python_files(self._configuration)],
+            [*own.archives, *options.python_archives(self._configuration)],
+            own.requirements or options.python_requirements(self._configuration),
+            list(own.cached_files),
+        )
+        found.check()
+        return found
 
     def _plan(self, job_name: str | None) -> Plan:
         name = job_name or self._configuration.get_string(options.JOB_NAME, None) or DEFAULT_JOB_NAME
@@ -419,6 +451,16 @@ class StreamExecutionEnvironment(WithoutJava):
 
     def _without_effect(self, what: str, why: str) -> None:
         self._notes[what] = f"{what} has no effect in Beadline: {why}"
+
+
+def _check_executable(executable: str | None, dependencies: Dependencies) -> None:
+    for archive in dependencies.archives:
+        if executable is not None and executable.startswith(archive.target + "/"):
+            raise UnsupportedFeatureError(
+                f"set_python_executable({executable!r}): the workers' Python can't come from an archive of the job, "
+                "which is unpacked when they run already. Use spark-submit --archives "
+                f"{archive.path}#environment --conf spark.pyspark.python=environment/bin/python"
+            )
 
 
 class _SourceStream(DataStream):

@@ -267,7 +267,7 @@ class JobMaster:
         for warning in [*self._cluster.warnings(), *self._settings.checkpoints.warnings]:
             self._results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
-        shipping.ship_modules(self._cluster, self._settings.python_files)
+        shipping.ship_modules(self._cluster, self._settings.dependencies)
         epoch = self.home.lease.epoch if self.home.lease is not None else 0
         self._sinks = Sinks(
             self.plan, self._cluster, self._group, self.job_id, self._exactly_once, self._check_lease, epoch
@@ -275,7 +275,7 @@ class JobMaster:
         sources = self._sources = self._prepare_sources()
         self._checkpoints = self._make_checkpoints()
         # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.
-        shipment = self._cluster.broadcast(shipping.make_shipment(self.plan))
+        shipment = self._cluster.broadcast(shipping.make_shipment(self.plan, self._cluster.surroundings))
         submitter = self._submitter = StepSubmitter(self._cluster, self.plan, shipment, self._group)
         return self._run_attempts(sources, submitter)
 

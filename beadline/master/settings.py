@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from beadline.checkpoint.restart import NoRestart, RestartStrategy
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.master.clocks import Clock
+from beadline.master.dependencies import Dependencies
 from beadline.master.pacing import Limits
 from beadline.master.poison import PoisonSettings
 from beadline.state.backend_settings import BackendSettings
@@ -27,6 +28,6 @@ class JobSettings:
     restart: RestartStrategy = field(default_factory=NoRestart)
     poison: PoisonSettings = field(default_factory=PoisonSettings)
     backend: BackendSettings = field(default_factory=BackendSettings)
-    python_files: list[str] = field(default_factory=list)
+    dependencies: Dependencies = field(default_factory=Dependencies)
     clock: Clock = lambda: int(time.time() * 1000)
     monotonic: Clock = lambda: int(time.monotonic() * 1000)

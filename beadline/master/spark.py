@@ -13,8 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
@@ -30,11 +32,13 @@ from beadline.runtime.exporting import Export, Exported, export_in_worker
 from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskAck
 from beadline.runtime.migrate import Migrated, MigrationRequest, migrate_in_worker
 from beadline.runtime.rows import ACK, DRIVER, SPARK_SCHEMA
+from beadline.runtime.surroundings import Packed, Surroundings, call_on_each
 
 _COLUMNS = ("dest", "target", "channel", "seq", "kind", "payload")
 # Above this, what a step's tasks need to know is broadcast instead of riding in the closure.
 _CLOSURE_LIMIT = 48 << 10
 _OLDEST_JAVA = 17
+_SURROUNDINGS = "BEADLINE_SURROUNDINGS"
 
 # The JVM shares its cores with the Python workers, who do the work: it moves bytes and plans steps. Its optimising
 # compiler, a collector that runs beside, and compressing what only crosses a local disk cost more than they give.
@@ -211,17 +215,25 @@ def _is_sparks(line: bytes) -> bool:
     return not line.startswith(b'  File "') or is_machinery(line.split(b'"')[1].decode(errors="replace"))
 
 
+# What a context's Python functions are to find in their environment is one dictionary for all threads.
+_environment = threading.Lock()
+_added: set[tuple[str, str]] = set()
+
+
 class Cluster:
     """A Spark session as the job master uses it.
 
     If the session is lost, what has a result raises :class:`~beadline.errors.EngineLostError`, and what only ends
     something does nothing: it has ended.
+
+    :ivar surroundings: of the workers that run its tasks
     """
 
     def __init__(self, session: SparkSession) -> None:
         self.user_session = session
         self.context: SparkContext = session.sparkContext
         self.engine = Engine(self.context)
+        self.surroundings = Surroundings()
         with self.engine.watched():
             self.session = session.newSession()
             for key, value in _STEP_SESSION.items():
@@ -263,15 +275,46 @@ class Cluster:
             )
         return found
 
-    def add_file(self, path: str) -> None:
-        with self.engine.watched():
-            self.context.addPyFile(path)
+    def add_python_file(self, path: str) -> None:
+        """Put an archive on every worker's path, once a session."""
+        self._add_once(path, self.context.addPyFile)
 
-    def name_code(self, digest: str) -> None:
-        """Workers are pooled by environment: other code gets fresh workers."""
-        self.context.environment["BEADLINE_CODE"] = digest
+    def add_archive(self, path: Path) -> str:
+        """Have an archive unpacked on every machine, once a session; the name that workers find it by."""
+        self._add_once(str(path), self.context.addArchive)
+        return path.name
 
-    def broadcast(self, data: bytes) -> Any:
+    def _add_once(self, path: str, add: Callable[[str], None]) -> None:
+        key = str(self.context.applicationId), os.path.basename(path)
+        if key not in _added:
+            with self.engine.watched():
+                add(path)
+            _added.add(key)
+
+    @contextlib.contextmanager
+    def own_workers(self) -> Iterator[None]:
+        """Functions that are handed to Spark in this block run in workers of these surroundings only.
+
+        Spark pools workers by their environment. In those of other surroundings, other modules of the same names may
+        have been imported.
+        """
+        with _environment:
+            environment = self.context.environment
+            before = environment.get(_SURROUNDINGS)
+            environment[_SURROUNDINGS] = self.surroundings.name
+            try:
+                yield
+            finally:
+                if before is None:
+                    del environment[_SURROUNDINGS]
+                else:
+                    environment[_SURROUNDINGS] = before
+
+    def map_in_arrow(self, df: DataFrame, function: Callable[[Any], Any], schema: Any) -> DataFrame:
+        with self.own_workers():
+            return df.mapInArrow(function, schema)
+
+    def broadcast(self, data: bytes | Packed) -> Any:
         with self.engine.watched():
             return self.context.broadcast(data)
 
@@ -326,7 +369,12 @@ class Cluster:
             return []
         with self.engine.watched():
             slices = min(len(items), width or self.slots)
-            return self.context.parallelize(items, slices).map(function).collect()
+            pickled = [cloudpickle.dumps(item, 5) for item in items]
+            with self.own_workers():
+                packed = Packed(self.surroundings, cloudpickle.dumps(function, 5))
+                calls = self.context.parallelize(pickled, slices).mapPartitions(partial(call_on_each, packed))
+                calls.id()  # which hands it to Spark
+            return calls.collect()
 
     def say_farewell(self, live: tuple[str, ...]) -> None:
         """Let workers close and drop runs that have ended; those that no task reaches do it with their next step."""
@@ -334,7 +382,8 @@ class Cluster:
             return
         with contextlib.suppress(Exception):
             slots = self.slots
-            self.session.range(0, slots, 1, slots).mapInArrow(partial(farewell, live), "id long").toArrow()
+            ids = self.session.range(0, slots, 1, slots)
+            self.map_in_arrow(ids, partial(farewell, live), "id long").toArrow()
 
     @contextlib.contextmanager
     def _unless_lost(self) -> Iterator[None]:
@@ -376,7 +425,8 @@ class StepSubmitter:
     def _dataframe(self, header: StepHeader, inputs: Any) -> DataFrame:
         first = self._widths[0]
         call = LevelCall(header, 0, first, self._shipment, inputs)
-        df = self._cluster.session.range(0, first, 1, first).mapInArrow(_function(call), SPARK_SCHEMA)
+        ids = self._cluster.session.range(0, first, 1, first)
+        df = self._cluster.map_in_arrow(ids, _function(call), SPARK_SCHEMA)
         for level, width in enumerate(self._widths[1:], start=1):
             df = df.repartitionById(width, f.col("dest"))
             anchor = self._anchors.get(width)
@@ -384,7 +434,8 @@ class StepSubmitter:
                 # A left join: rows that only pass through may be for a subtask beyond this level's width.
                 df = df.join(anchor.hint("shuffle_hash"), "dest", "left").select(*_COLUMNS)
             df = df.sortWithinPartitions("seq", "channel")
-            df = df.mapInArrow(_function(LevelCall(header, level, width, self._shipment)), SPARK_SCHEMA)
+            call = LevelCall(header, level, width, self._shipment)
+            df = self._cluster.map_in_arrow(df, _function(call), SPARK_SCHEMA)
         return df
 
     def merger(self, header: StepHeader) -> Callable[[MergeRequest], MergeResult]:

@@ -6,13 +6,14 @@ from typing import Any, NoReturn
 
 from beadline.api.metrics import MetricGroup
 from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction, ProcessFunction
-from beadline.api.runtime_context import RuntimeContext
+from beadline.api.runtime_context import DistributedCache, RuntimeContext
 from beadline.api.state_descriptors import StateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.api.timer_service import TimerService
 from beadline.errors import StateAccessError, TypeMismatchError
 from beadline.graph.plan import PlanNode
 from beadline.runtime.gate import MIN_WATERMARK
+from beadline.runtime.surroundings import current_surroundings
 from beadline.state.backend import KeyedBackend
 from beadline.state.key_groups import BoxedKey
 
@@ -54,6 +55,9 @@ class SubtaskContext(RuntimeContext):
     def get_job_parameter(self, key: str, default_value: str) -> str:
         return self._parameters.get(key, default_value)
 
+    def get_distributed_cache(self) -> DistributedCache:
+        return _ShippedFiles()
+
     def get_metrics_group(self) -> MetricGroup:
         return self.metrics
 
@@ -82,6 +86,11 @@ class SubtaskContext(RuntimeContext):
     get_operator_state_store = _no_operator_state
     get_union_list_state = _no_operator_state
     get_broadcast_state = _no_operator_state
+
+
+class _ShippedFiles(DistributedCache):
+    def get_file(self, name: str) -> str:
+        return current_surroundings().cached_file(name)
 
 
 class Clock(TimerService):

@@ -6,25 +6,22 @@ import contextlib
 import sys
 from typing import Any
 
-import cloudpickle
-
-import beadline
-from beadline import pyflink_alias
-from beadline.errors import EnvironmentSetupError
-from beadline.fingerprint import FINGERPRINT
 from beadline.graph.plan import Plan
 from beadline.runtime.garbage import walk_everything_next
 from beadline.runtime.operators import Operator, Setup, make_operator
+from beadline.runtime.surroundings import Packed
 from beadline.state import codec
 from beadline.state.files import RunFiles
 from beadline.state.store import Store
 
 
 class Shipment:
-    """What is broadcast to the workers once a run, as one pickle: classes keep their identity across its parts.
+    """What is broadcast to the workers once a run, packed as one pickle: classes keep their identity across its parts.
 
     :ivar plan: the plan with the user's functions
     :ivar main_classes: classes of the user's script, set on the worker's ``__main__`` so that their instances unpickle
+    :ivar job_modules: the modules whose classes state may hold
+    :ivar registered: other classes that state may hold
     """
 
     def __init__(
@@ -33,28 +30,31 @@ class Shipment:
         main_classes: dict[str, type],
         job_modules: tuple[str, ...],
         registered: frozenset[tuple[str, str]],
-        pyflink_names: bool = False,
     ) -> None:
         self.plan = plan
         self.main_classes = main_classes
         self.job_modules = job_modules
         self.registered = registered
-        self.pyflink_names = pyflink_names
-        self.fingerprint = FINGERPRINT
+
+    def enter(self) -> None:
+        """Make the classes of the run's script those that unpickling finds, and let it find those of the job."""
+        set_main_classes(self.main_classes)
+        codec.trust(self.job_modules, self.registered)
+
+
+def set_main_classes(classes: dict[str, type]) -> None:
+    main = sys.modules["__main__"]
+    for name, cls in classes.items():
+        setattr(main, name, cls)
 
 
 class WorkerRun:
     """One run as seen by one worker."""
 
-    def __init__(self, run: str, data: bytes, state_root: str) -> None:
+    def __init__(self, run: str, packed: Packed, state_root: str) -> None:
         self.run = run
-        self._data = data
-        shipment: Shipment = cloudpickle.loads(data)
-        if shipment.fingerprint != FINGERPRINT:
-            raise EnvironmentSetupError(
-                f"the driver runs other code of Beadline than this worker, which has {beadline.__version__} from "
-                f"{beadline.__file__}: install the same version everywhere, or nowhere but at the driver"
-            )
+        self._packed = packed
+        shipment: Shipment = packed.open()
         self.plan = shipment.plan
         self._shipment = shipment
         self.files = RunFiles(state_root)
@@ -63,17 +63,13 @@ class WorkerRun:
         self.reported: set[tuple[int, str]] = set()
 
     def enter(self) -> None:
-        """Make the classes of the run's script those that unpickling finds; two runs may have scripts of their own."""
-        main = sys.modules["__main__"]
-        for name, cls in self._shipment.main_classes.items():
-            setattr(main, name, cls)
-        if self._shipment.pyflink_names:
-            pyflink_alias.install()
-        codec.trust(self._shipment.job_modules, self._shipment.registered)
+        """Be in this run's surroundings, with its script's classes; two runs may have scripts of their own."""
+        self._packed.surroundings.enter()
+        self._shipment.enter()
 
     def make_operators(self, level: int, partition: int, attempt: int) -> list[Operator]:
         """New operators for one task. Each subtask gets function objects of its own."""
-        plan: Plan = cloudpickle.loads(self._data).plan
+        plan: Plan = self._packed.open().plan
         return [
             make_operator(Setup(node, partition, plan.job_parameters, attempt))
             for node in plan.nodes_of(level, partition)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -12,12 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-import beadline
-from beadline import pyflink_alias
-from beadline.errors import ConfigurationError, EnvironmentSetupError
-from beadline.fingerprint import FINGERPRINT
+from beadline.errors import ConfigurationError
 from beadline.master.shipping import main_classes, ship_modules
 from beadline.master.spark import Cluster
+from beadline.runtime.surroundings import Packed
+from beadline.runtime.worker import set_main_classes
 from beadline.state import codec
 
 Piece = TypeVar("Piece")
@@ -42,22 +40,23 @@ class Tasks:
         """A DataFrame of what the function makes of each piece, a task for each."""
         count = len(pieces)
         ids = self.spark.range(0, count, 1, max(1, count))
-        return ids.mapInArrow(self._calling(_over_pieces, (list(pieces), function)), spark_schema(schema))
+        call = self._calling(_over_pieces, (list(pieces), function))
+        return self._cluster.map_in_arrow(ids, call, spark_schema(schema))
 
     def through(self, df: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
         """A DataFrame of what the function makes of each partition of another."""
-        return df.mapInArrow(self._calling(_through, function), spark_schema(schema))
+        return self._cluster.map_in_arrow(df, self._calling(_through, function), spark_schema(schema))
 
     def _calling(self, entry: Callable[[Any, Batches], Batches], work: Any) -> Callable[[Batches], Batches]:
         registered = codec.registered_state_classes()
         if registered != self._shipped:
-            ship_modules(self._cluster, [])
+            ship_modules(self._cluster)
             self._shipped = registered
-        shipped = cloudpickle.dumps((main_classes(), registered, pyflink_alias.is_installed(), work), 5)
-        broadcast = self._cluster.broadcast((FINGERPRINT, shipped))  # type: ignore[arg-type]
+        shipped = cloudpickle.dumps((main_classes(), registered, work), 5)
+        broadcast = self._cluster.broadcast(Packed(self._cluster.surroundings, shipped))
 
         def task(batches: Batches) -> Batches:
-            yield from entry(_enter(*broadcast.value), batches)
+            yield from entry(_enter(broadcast.value), batches)
 
         return task
 
@@ -67,19 +66,10 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return made
 
 
-def _enter(fingerprint: str, shipped: bytes) -> Any:
+def _enter(packed: Packed) -> Any:
     """Let this worker unpickle what the driver may, and give the work."""
-    if fingerprint != FINGERPRINT:
-        raise EnvironmentSetupError(
-            f"the driver runs other code of Beadline than this worker, which has {beadline.__version__} from "
-            f"{beadline.__file__}: install the same version everywhere, or nowhere but at the driver"
-        )
-    classes, registered, pyflink_names, work = cloudpickle.loads(shipped)
-    main = sys.modules["__main__"]
-    for name, cls in classes.items():
-        setattr(main, name, cls)
-    if pyflink_names:
-        pyflink_alias.install()
+    classes, registered, work = packed.open()
+    set_main_classes(classes)
     codec.trust((), registered)
     return work
 

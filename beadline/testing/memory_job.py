@@ -26,6 +26,7 @@ from beadline.runtime.entry import merge_in_worker
 from beadline.runtime.failure import Failure, UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
 from beadline.runtime.rows import ACK, BARRIER, DRIVER, Row, read_rows
+from beadline.runtime.surroundings import Packed, Surroundings
 from beadline.runtime.task import Task
 from beadline.runtime.worker import WorkerRun
 from beadline.runtime.writer import ChannelWriter, make_writer
@@ -47,7 +48,7 @@ class InputSpec(Spec):
 class _Shipped:
     """What a broadcast is to a worker."""
 
-    def __init__(self, value: bytes) -> None:
+    def __init__(self, value: Packed) -> None:
         self.value = value
 
 
@@ -66,7 +67,7 @@ class MemoryJob:
         self._attempt = attempt
         self._backend = _within(folder, backend or BackendSettings())
         self._run = f"{_JOB}-{attempt}"
-        self._shipment = shipping.make_shipment(plan)
+        self._shipment = shipping.make_shipment(plan, Surroundings())
         self._worker = self._new_worker()
         self._writers = {
             node: [make_writer(edge, plan.nodes[node], plan.nodes[edge.target], 0) for edge in plan.nodes[node].outputs]

@@ -212,7 +212,6 @@ def test_nothing_to_run() -> None:
         lambda env: env.from_collection([1]).sink_to(object()),
         lambda env: env.add_source(object()),
         lambda env: env.from_source(object(), WatermarkStrategy.no_watermarks(), "s"),
-        lambda env: env.set_python_requirements("requirements.txt"),
     ],
 )
 def test_what_is_not_supported_says_so(use: Any) -> None:

@@ -71,7 +71,6 @@ def test_integers_that_are_too_large_are_wrapped_only_on_demand(type_info: Any, 
         (Types.DOUBLE(), "1"),
         (PAIR, (1, 2, 3)),
     ],
-    ids=repr,
 )
 def test_what_nobody_converts_is_refused_with_its_position(type_info: Any, given: Any) -> None:
     for lenient in (False, True):

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from fetch_examples import EXAMPLES
 from normalise import normalise
+from programs_of import find_programs
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE / "programs"
@@ -56,7 +57,7 @@ class Outcome:
 
 
 def own_programs() -> list[Program]:
-    return [Program(script.stem, script, EXPECTED / f"{script.stem}.txt") for script in sorted(PROGRAMS.glob("*.py"))]
+    return [Program(name, script, EXPECTED / f"{name}.txt") for name, script in sorted(find_programs(PROGRAMS).items())]
 
 
 def package_examples() -> list[Program]:

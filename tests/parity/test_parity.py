@@ -14,23 +14,30 @@ from beadline import pyflink_alias
 from beadline.cli.script import run_script
 
 HERE = Path(__file__).parent
-PROGRAMS = sorted((HERE / "programs").glob("*.py"))
 EXAMPLES = sorted((HERE / "expected" / "examples").rglob("*.txt"))
 
 sys.path.insert(0, str(HERE))
 
 from fetch_examples import fetch_examples  # noqa: E402
 from normalise import normalise  # noqa: E402
+from programs_of import find_programs  # noqa: E402
+
+PROGRAMS = find_programs(HERE / "programs")
 
 
 @pytest.fixture(autouse=True)
-def _restored_process() -> Iterator[None]:
+def _restored_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A script takes over __main__, the arguments and the path; the next one must not see that."""
     kept = sys.modules["__main__"], sys.argv[:], sys.path[:]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     pyflink_alias.install()
     yield
     pyflink_alias.uninstall()
     sys.modules["__main__"], sys.argv[:], sys.path[:] = kept
+    for name, module in list(sys.modules.items()):
+        places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
+        if any(place.startswith(str(HERE / "programs")) for place in places):
+            del sys.modules[name]
 
 
 def check(script: Path, expected: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,9 +49,9 @@ def check(script: Path, expected: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert not difference, "\n" + "\n".join(difference)
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_program_prints_what_it_prints_under_pyflink(program: Path, spark: Any, capsys: Any) -> None:
-    check(program, HERE / "expected" / f"{program.stem}.txt", capsys)
+@pytest.mark.parametrize("program", sorted(PROGRAMS))
+def test_program_prints_what_it_prints_under_pyflink(program: str, spark: Any, capsys: Any) -> None:
+    check(PROGRAMS[program], HERE / "expected" / f"{program}.txt", capsys)
 
 
 @pytest.fixture(scope="session")

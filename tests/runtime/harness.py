@@ -26,6 +26,7 @@ from beadline.runtime import worker as worker_module
 from beadline.runtime.entry import merge_in_worker
 from beadline.runtime.messages import StepHeader, SubtaskInput, TaskAck, TaskInput
 from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row, read_rows
+from beadline.runtime.surroundings import Packed, Surroundings
 from beadline.runtime.task import Task
 from beadline.runtime.worker import Shipment, WorkerRun
 from beadline.state.backend_settings import BackendSettings, RocksSettings
@@ -89,7 +90,7 @@ class Job:
         self.folder = folder
         self.book = StateBook(self.run, self.plan, RunFiles(str(folder)))
         shipment = Shipment(self.plan, {}, ("tests",), frozenset())
-        self._data = cloudpickle.dumps(shipment)
+        self._packed = Packed(Surroundings(), cloudpickle.dumps(shipment))
         self.workers = [self._new_worker() for _ in range(workers)]
         self._trouble = trouble
         self._chance = trouble or random.Random(0)
@@ -108,7 +109,7 @@ class Job:
         self._restored: int | None = None
 
     def _new_worker(self) -> WorkerRun:
-        return WorkerRun(self.run, self._data, str(self.folder))
+        return WorkerRun(self.run, self._packed, str(self.folder))
 
     # -- steps
 
@@ -250,7 +251,7 @@ class Job:
                 self.out.setdefault(spec.collector, []).extend(ack.collected)
 
     def _merge(self, header: StepHeader) -> None:
-        shipped = type("Shipped", (), {"value": self._data})
+        shipped = type("Shipped", (), {"value": self._packed})
         results = [merge_in_worker(header, shipped, request) for request in self.book.merges()]
         self.book.take_merges(results)
         self.drop_garbage()

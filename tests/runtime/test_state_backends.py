@@ -132,7 +132,7 @@ def test_merging_runs_leaves_out_what_is_over_by_then(tmp_path: Path, from_root:
         job.step({1: [[(f"{now}-{number}", number) for number in range(10)]]}, now=now)
     ((node, subtask), handle) = next(iter(job.book.handles.items()))
     request = MergeRequest(node, subtask, 128, handle.runs, from_root)
-    shipped = type("Shipped", (), {"value": job._data})
+    shipped = type("Shipped", (), {"value": job._packed})
     header = replace(job._header(1155, False))
     result = merge_in_worker(header, shipped, request)
     worker_module.forget_all_but(())

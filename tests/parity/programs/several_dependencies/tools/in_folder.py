@@ -1,0 +1,2 @@
+def softly(text):
+    return text.lower() + "..."

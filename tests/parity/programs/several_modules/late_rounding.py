@@ -1,0 +1,4 @@
+def rounded(value):
+    from readings.digits import DIGITS
+
+    return round(value, DIGITS)

@@ -1,0 +1,3 @@
+from .model import Order, Total
+
+__all__ = ["Order", "Total"]
