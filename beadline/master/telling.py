@@ -21,7 +21,7 @@ VERBOSE = "BEADLINE_VERBOSE"
 _MOST_LINES = 10
 _LINES_OF_MESSAGE = 5
 _LONGEST_LINE = 400
-_LONGEST_LOG_LINE = 300
+_LONGEST_LOG_LINE = 500
 _FRAMES = 3
 
 # Modules are known by where they lie, because workers have them elsewhere than the driver, or in an archive.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -278,8 +279,8 @@ def test_lookup_in_a_dataframe(spark: SparkSession, monkeypatch: pytest.MonkeyPa
     closures: list[int] = []
     broadcast, dumps = Cluster.broadcast, CloudPickleSerializer.dumps
 
-    def counted_broadcast(self: Any, data: bytes) -> Any:
-        broadcasts.append(len(data))
+    def counted_broadcast(self: Any, data: Any) -> Any:
+        broadcasts.append(len(pickle.dumps(data)))
         return broadcast(self, data)
 
     def counted_dumps(self: Any, value: Any) -> bytes:

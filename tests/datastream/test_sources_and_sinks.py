@@ -139,7 +139,9 @@ def test_a_reader_that_raises_on_the_driver_names_the_source() -> None:
                 raise OSError("the broker is gone")
             return super().latestOffset(start, limit)
 
-    with pytest.raises(JobExecutionError, match=r"source 'broken'.*what comes after \{'at': \d+\}.*the broker is gone"):
+    with pytest.raises(
+        JobExecutionError, match=r"source 'broken' failed at position \{'at': \d+\}.*the broker is gone"
+    ):
         collect(environment(step_records=10).from_source(Broken(), NO_WATERMARKS, "broken"))
 
 

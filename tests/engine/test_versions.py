@@ -12,6 +12,8 @@ from beadline.checkpoint.actions import CheckpointKind, Take
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.master import job
 from beadline.master.attempt import Attempt
+from beadline.master.dependencies import Dependencies
+from beadline.master.shipping import ship_modules
 from beadline.master.spark import Cluster
 from tests.engine.jobs import STEP, Count, Gather, Outcome, counts, environment, gathered, keyed, run
 
@@ -81,5 +83,7 @@ def test_tasks_beside_the_steps_run_in_the_same_kind_of_workers(spark: Any) -> N
     """One daemon forks them all: a second one takes a second to start, and all tasks wait for it."""
     env = environment()
     outcome = run(env, keyed(env, RECORDS, Count()), "one daemon")
-    beside = Cluster(spark).run_each(lambda _: str(os.getppid()), [1, 2])
+    cluster = Cluster(spark)
+    ship_modules(cluster, Dependencies())  # as the job did: workers are pooled by the modules that they find
+    beside = cluster.run_each(lambda _: str(os.getppid()), [1, 2])
     assert set(beside) == {place for report in outcome.reports for place in report.places.values()}

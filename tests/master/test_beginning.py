@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.lease import Fenced, Lease
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import SnapshotError
@@ -51,10 +52,8 @@ def killed(folder: Path, **more: Any) -> tuple[Driver, str]:
 
 def finished(folder: Path, **more: Any) -> Driver:
     driver, _ = running(folder, **more)
-    from beadline.common.job_status import JobStatus
-
     driver.home.note_finish(5000)
-    assert driver.checkpoints.close(JobStatus.FINISHED) is False
+    assert driver.checkpoints.close(End.FINISHED) is False
     driver.home.close(resumable=False)
     return driver
 

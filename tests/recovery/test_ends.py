@@ -72,7 +72,7 @@ def test_drivers_that_lose_spark(tmp_path: Path, start: Start) -> None:
     told = re.findall(rf"(\w+): \['chk-(\d+)'\]: job 'recovery' has lost Spark: {what}\n{kept}", driver.said)
     assert [retention for retention, *_ in told] == RETENTIONS, driver
     assert all(path.endswith(f"/chk-{number}") for _, number, path in told)
-    last_words = driver.said[driver.said.rindex("exactly-once") :]
+    last_words = driver.said[driver.said.rindex("restored from") :]
     assert_resumable(driver, tmp_path, kept, last_words)
     assert_goes_on(tmp_path, start)
 

@@ -70,7 +70,6 @@ def test_times_of_a_time_to_live() -> None:
         (table(value_type=Types.BYTE()), {"key": pa.array(["a"]), "value": pa.array([300])}, "got 300"),
         (table(key_type=Types.STRING()), {"key": pa.array([1]), "value": pa.array([1])}, "key does not fit at key 1"),
         (table("list"), {"key": pa.array(["a"]), "value": pa.array([[1, None]])}, "has an element that is null"),
-        (table(), {"key": pa.array([[1]]), "value": pa.array([1])}, "has no canonical encoding"),
         (
             table("map"),
             {"key": pa.array(["a"]), "value": pa.array([[([1], 1)]], pa.map_(pa.list_(pa.int64()), pa.int64()))},
