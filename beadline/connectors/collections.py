@@ -6,9 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from beadline.common.typeinfo import TypeInformation
 from beadline.connectors.source import BATCH, Position, StepSource
-from beadline.errors import ConfigurationError, TypeMismatchError
+from beadline.errors import ConfigurationError
 from beadline.state.codec import dumps, loads_trusted
 
 
@@ -17,10 +16,7 @@ class CollectionSource(StepSource):
 
     bounded = True
 
-    def __init__(self, elements: list[Any], type_info: TypeInformation | None) -> None:
-        convert = type_info.converter() if type_info is not None else None
-        if convert is not None:
-            elements = [_converted(convert, element, position) for position, element in enumerate(elements)]
+    def __init__(self, elements: list[Any]) -> None:
         self._length = len(elements)
         # One pickle per batch, so that a task reads only its range.
         self._batches = [dumps(elements[i : i + BATCH]) for i in range(0, len(elements), BATCH)]
@@ -43,13 +39,6 @@ class CollectionSource(StepSource):
             batch = loads_trusted(self._batches[first // BATCH])[offset : offset + end - first]
             yield batch
             first += len(batch)
-
-
-def _converted(convert: Any, element: Any, position: int) -> Any:
-    try:
-        return convert(element)
-    except TypeMismatchError as error:
-        raise TypeMismatchError(f"from_collection, element {position}: {error}") from None
 
 
 class SequenceSource(StepSource):

@@ -292,7 +292,7 @@ class StreamExecutionEnvironment(WithoutJava):
         output = type_info if type_info is not None else Types.PICKLED_BYTE_ARRAY()
         lenient = self._configuration.get_boolean(options.LENIENT_TYPES, False)
         elements = typed_elements(collection, type_info, lenient)
-        spec = SourceSpec(CollectionSource(elements, None), typed=True)
+        spec = SourceSpec(CollectionSource(elements), typed=True)
         node = self._add_node("Collection Source", spec, output, [])
         node.single = True
         return self._stream(node)

@@ -18,12 +18,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from beadline.common.typeinfo import Types
 from beadline.connectors import collections as collections_module
 from beadline.connectors import source as source_module
 from beadline.connectors.collections import CollectionSource, SequenceSource
 from beadline.connectors.source import ReaderSource, SimpleReaderSource, StepSource, as_source
-from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
+from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 
 def read(source: StepSource, splits: list[Any]) -> list[Any]:
@@ -46,20 +45,14 @@ def read_all(source: StepSource, rows: int, parallelism: int) -> list[Any]:
 def test_a_collection_is_read_in_order(elements: list[int], rows: int, batch: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collections_module, "BATCH", batch)
-        source = CollectionSource(elements, None)
+        source = CollectionSource(elements)
         assert source.bounded
         assert read_all(source, rows, 3) == elements
 
 
-def test_a_collection_is_converted_and_errors_name_the_element() -> None:
-    assert [type(n) for n in read_all(CollectionSource([1, 2], Types.FLOAT()), 9, 1)] == [float, float]
-    with pytest.raises(TypeMismatchError, match="from_collection, element 1"):
-        CollectionSource(["a", 2], Types.STRING())
-
-
 def test_a_collection_is_a_copy() -> None:
     element = [1]
-    source = CollectionSource([element], None)
+    source = CollectionSource([element])
     element.append(2)
     assert read_all(source, 1, 1) == [[1]]
 
