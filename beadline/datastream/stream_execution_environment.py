@@ -391,8 +391,6 @@ class StreamExecutionEnvironment(WithoutJava):
         plan = self._plan(job_name)
         self._pending.clear()
         executable = self._configuration.get_string(options.PYTHON_EXECUTABLE, None)
-        if executable is not None:
-            os.environ["PYSPARK_PYTHON"] = executable
         for text in [*options.without_effect(self._configuration), *self._notes.values()]:
             _LOG.warning("%s", text)
         dependencies = self._all_dependencies()
@@ -401,6 +399,8 @@ class StreamExecutionEnvironment(WithoutJava):
         dry_run.reached(plan, settings)
         # Before Spark is started: what is refused is refused at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
+        if executable is not None:
+            os.environ["PYSPARK_PYTHON"] = executable
         master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners), beginning)
         end_well()
         master.start()
