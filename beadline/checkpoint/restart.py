@@ -35,23 +35,21 @@ RESET_THRESHOLD = "restart-strategy.exponential-delay.reset-backoff-threshold"
 JITTER = "restart-strategy.exponential-delay.jitter-factor"
 ATTEMPTS_BEFORE_RESET = "restart-strategy.exponential-delay.attempts-before-reset-backoff"
 
-#: All keys that :func:`restart_strategy` reads.
-KEYS = frozenset(
-    {
-        TYPE,
-        FIXED_ATTEMPTS,
-        FIXED_DELAY,
-        RATE_FAILURES,
-        RATE_INTERVAL,
-        RATE_DELAY,
+_OPTIONS = {
+    "fixed-delay": (FIXED_ATTEMPTS, FIXED_DELAY),
+    "failure-rate": (RATE_FAILURES, RATE_INTERVAL, RATE_DELAY),
+    "exponential-delay": (
         INITIAL_BACKOFF,
         MAX_BACKOFF,
         MULTIPLIER,
         RESET_THRESHOLD,
         JITTER,
         ATTEMPTS_BEFORE_RESET,
-    }
-)
+    ),
+}
+
+#: All keys that :func:`restart_strategy` reads.
+KEYS = frozenset({TYPE, *(key for keys in _OPTIONS.values() for key in keys)})
 
 _UNLIMITED = 2**31 - 1
 # Where a delay stops growing, long after the option for the longest one has cut it.
@@ -260,19 +258,7 @@ def restart_strategy(
 
 def _meant(configuration: Configuration) -> str:
     """The strategy whose options are set; Flink's default if there are none."""
-    families = {
-        "fixed-delay": (FIXED_ATTEMPTS, FIXED_DELAY),
-        "failure-rate": (RATE_FAILURES, RATE_INTERVAL, RATE_DELAY),
-        "exponential-delay": (
-            INITIAL_BACKOFF,
-            MAX_BACKOFF,
-            MULTIPLIER,
-            RESET_THRESHOLD,
-            JITTER,
-            ATTEMPTS_BEFORE_RESET,
-        ),
-    }
-    found = [name for name, keys in families.items() if any(configuration.contains_key(key) for key in keys)]
+    found = [name for name, keys in _OPTIONS.items() if any(configuration.contains_key(key) for key in keys)]
     if len(found) > 1:
         raise ConfigurationError(f"options of {' and '.join(found)} are set: say with {TYPE} which one is meant.")
     return found[0] if found else "exponential-delay"

@@ -8,6 +8,7 @@ import zipfile
 from dataclasses import dataclass, field
 
 from beadline.errors import ConfigurationError
+from beadline.state import files
 
 ZIPPED = (".zip", ".jar", ".whl", ".egg")
 _TARRED = (".tar.gz", ".tgz", ".tar")
@@ -102,8 +103,8 @@ def python_file(path: str) -> str:
 
 
 def local_path(path: str, what: str) -> str:
-    plain = path.removeprefix("file://")
-    if "://" in plain:
+    plain = files.local_path(path)
+    if plain is None:
         raise ConfigurationError(f"{what}: {path} is not on this machine; give a local copy of it")
     plain = os.path.abspath(plain)
     if not os.path.exists(plain):

@@ -33,6 +33,7 @@ from beadline.state import files as state_files
 from beadline.state.files import RunFiles, read_file, read_run
 from beadline.state.version import Handle, RunRef
 from tests.checkpoint.snapshots import all_files, latest, make_snapshot, run_bytes
+from tests.disks import small_disk_at
 
 JOB = "a1b2c3d4"
 
@@ -349,13 +350,8 @@ def test_a_checkpoint_is_never_overwritten(storage: FileSystemCheckpointStorage)
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("mounting a file system needs root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk_at(tmp_path / "disk", "256k") as folder:
+        yield folder
 
 
 def test_a_full_disk_fails_the_checkpoint_and_keeps_the_last(small_disk: Path) -> None:

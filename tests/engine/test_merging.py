@@ -14,10 +14,10 @@ import pytest
 from beadline.common import Configuration, Encoder, Types
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.file_system import FileSink
-from beadline.master import handles, tiers
 from beadline.master.merging import Merger
 from beadline.state import slicing
 from tests.engine.merging import STEP, differences, program
+from tests.master.soon import merge_soon
 
 NIGHTLY = bool(os.environ.get("BEADLINE_NIGHTLY"))
 PARALLELISMS = (4, 3, 1, 2, 4, 1, 3, 4, 2, 1) * (5 if NIGHTLY else 1)
@@ -30,12 +30,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600 if N
 @pytest.fixture
 def merging(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Merges are begun after every step and are there before the next; some are lost. Gives how many parts each had."""
-    monkeypatch.setattr(tiers, "_MERGE_AT_LEAST", 3)
-    monkeypatch.setattr(tiers, "_KEEP_NEWEST", 1)
-    monkeypatch.setattr(tiers, "_LEAST", 1)
-    monkeypatch.setattr(tiers, "_SMALL", 1)
-    monkeypatch.setattr(tiers, "FREE", 0)
-    monkeypatch.setattr(handles, "FREE", 0)
+    merge_soon(monkeypatch)
     monkeypatch.setattr(slicing, "PIECE_ENTRIES", 10)
     merged: list[int] = []
     dice = random.Random(int(os.environ.get("BEADLINE_SEED", "1")))

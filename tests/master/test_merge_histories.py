@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beadline.master import handles, tiers
 from beadline.state import slicing
 from beadline.state.backend_settings import HEAP, ROCKSDB
 from tests.master.histories import LARGEST, History
+from tests.master.soon import merge_soon
 from tests.state.contract.subject import let_go
 
 NIGHTLY = bool(os.environ.get("BEADLINE_NIGHTLY"))
@@ -30,13 +30,7 @@ event = st.tuples(st.sampled_from([*_OFTEN * 3, *_SELDOM]), st.integers(0, 1 << 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every few runs are merged, and none is too small to be merged in parts."""
-    monkeypatch.setattr(tiers, "_MERGE_AT_LEAST", 3)
-    monkeypatch.setattr(tiers, "_KEEP_NEWEST", 1)
-    monkeypatch.setattr(tiers, "_LEAST", 1)
-    monkeypatch.setattr(tiers, "_SMALL", 1)
-    monkeypatch.setattr(tiers, "FREE", 0)
-    monkeypatch.setattr(handles, "FREE", 0)
+    merge_soon(monkeypatch)
     monkeypatch.setattr(slicing, "PIECE_ENTRIES", slicing.PIECE_ENTRIES)  # histories set it, and it is set back
 
 

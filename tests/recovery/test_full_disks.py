@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from beadline.datastream.state import ValueStateDescriptor
 from beadline.master import stepping
 from beadline.master.spark import Cluster
 from tests.datastream.jobs import environment
+from tests.disks import small_disk_at
 from tests.recovery.logs import WhenItFails, told
 
 pytestmark = pytest.mark.spark
@@ -27,13 +27,8 @@ RECORDS, KEYS = 4000, 2000
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("mounting a file system needs root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk_at(tmp_path / "disk", "8m") as folder:
+        yield folder
 
 
 class Count(KeyedProcessFunction):

@@ -18,18 +18,14 @@ from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.disks import is_full, naming
 from beadline.state.files import RunFiles, write_file
+from tests.disks import small_disk_at
 from tests.state.contract.subject import ANY, ROCKSDB, Subject
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("mounting a file system needs root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk_at(tmp_path / "disk", "64k") as folder:
+        yield folder
 
 
 def test_a_file_that_finds_no_room_is_named(small_disk: Path) -> None:
