@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable
@@ -43,7 +44,7 @@ class Consumer:
     def look(self) -> list[str]:
         """Take all there is now; gives the lines of all that was ever taken."""
         with self._lock:
-            for name in self._find():
+            for name in list(self._find()):
                 found = PART.fullmatch(name.rpartition("/")[2])
                 assert found is not None, f"a stranger is visible: {name}"
                 self._parts.append((int(found[1]), int(found[2]), self._take(name)))
@@ -58,8 +59,12 @@ def of_folder(folder: Path) -> Consumer:
     number = 0
 
     def find() -> Iterable[str]:
-        names = (path.relative_to(out) for path in out.rglob("*") if path.is_file())
-        return [str(n) for n in names if not n.name.startswith("done-") and not any(p[0] == "." for p in n.parts)]
+        # Folders may go away during the walk: os.walk() passes over them, rglob() fails.
+        for parent, folders, names in os.walk(out):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            for name in names:
+                if not name.startswith((".", "done-")):
+                    yield str(Path(parent, name).relative_to(out))
 
     def take(name: str) -> str:
         nonlocal number
