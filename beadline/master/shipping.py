@@ -15,6 +15,7 @@ import pickle
 import shutil
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,6 +44,9 @@ from beadline.runtime.worker import Shipment
 from beadline.state.codec import registered_state_classes
 
 _LOG = logging.getLogger("beadline")
+
+# Jobs that start at the same time make archives of the same names, and Spark takes a name once.
+_one_at_a_time = threading.Lock()
 
 # Workers on the driver's machine find a test suite on the driver's path. Shipped, it would be other code, and need
 # other workers, with every module of tests that is loaded.
@@ -116,7 +120,11 @@ def job_modules(plan: Plan) -> tuple[str, ...]:
 def ship_modules(cluster: Cluster, wanted: Dependencies | None = None) -> None:
     """Send Beadline itself (unless the workers have it installed), the user's modules and what the program asked for,
     and name these as the surroundings of the cluster's workers."""
-    wanted = wanted or Dependencies()
+    with _one_at_a_time:
+        _ship_modules(cluster, wanted or Dependencies())
+
+
+def _ship_modules(cluster: Cluster, wanted: Dependencies) -> None:
     wanted.check()
     package = Path(beadline.__file__).resolve().parent
     if not cluster.one_machine or not is_installed(str(package)):

@@ -341,12 +341,12 @@ class Cluster:
             self.context.setJobGroup(group, description, interruptOnCancel=True)
 
     def cancel(self, group: str) -> None:
-        with self._unless_lost():
+        with contextlib.suppress(EngineLostError), self.engine.watched():
             self.context.cancelJobGroup(group)
 
     def wait_until_quiet(self, group: str, timeout: float = 60.0) -> None:
         """No task of the group may be active before its work is done again: a task outlives the driver's exception."""
-        with self._unless_lost():
+        with contextlib.suppress(EngineLostError), self.engine.watched():
             self._wait_until_quiet(group, timeout)
 
     def _wait_until_quiet(self, group: str, timeout: float) -> None:
@@ -384,11 +384,6 @@ class Cluster:
             slots = self.slots
             ids = self.session.range(0, slots, 1, slots)
             self.map_in_arrow(ids, partial(farewell, live), "id long").toArrow()
-
-    @contextlib.contextmanager
-    def _unless_lost(self) -> Iterator[None]:
-        with contextlib.suppress(EngineLostError), self.engine.watched():
-            yield
 
 
 class StepSubmitter:
