@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.object_store import Store
-from tests.recovery.jobs import lines_in
-
-PART = re.compile(r"part-\w+-(\d+)-(\d+)\.txt")
+from tests.recovery.jobs import PART, files_in, lines_in
 
 
 class Consumer:
@@ -44,7 +40,7 @@ class Consumer:
     def look(self) -> list[str]:
         """Take all there is now; gives the lines of all that was ever taken."""
         with self._lock:
-            for name in list(self._find()):
+            for name in self._find():
                 found = PART.fullmatch(name.rpartition("/")[2])
                 assert found is not None, f"a stranger is visible: {name}"
                 self._parts.append((int(found[1]), int(found[2]), self._take(name)))
@@ -59,12 +55,7 @@ def of_folder(folder: Path) -> Consumer:
     number = 0
 
     def find() -> Iterable[str]:
-        # Folders may go away during the walk: os.walk() passes over them, rglob() fails.
-        for parent, folders, names in os.walk(out):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            for name in names:
-                if not name.startswith((".", "done-")):
-                    yield str(Path(parent, name).relative_to(out))
+        return [str(path.relative_to(out)) for path in files_in(out, (".",)) if not path.name.startswith("done-")]
 
     def take(name: str) -> str:
         nonlocal number

@@ -262,16 +262,26 @@ def to_files(
 # -- what the files hold, and what they should
 
 
+PART = re.compile(r"part-\w+-(\d+)-(\d+)\.txt")
+
+
+def files_in(folder: Path, hidden: tuple[str, ...]) -> Iterator[Path]:
+    """The files below a folder, without those that have a name on the way to them that begins so.
+
+    Folders may go away during the walk: os.walk() passes over them, where Path.rglob() fails.
+    """
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(hidden)]
+        yield from (Path(parent, name) for name in names if not name.startswith(hidden))
+
+
 def visible(folder: Path | str) -> list[str]:
     """The lines that a reader of the folder sees, in the order in which each subtask wrote them."""
     parts = []
-    out = Path(folder) / "out"
-    for path in out.rglob("*"):
-        inside = path.relative_to(out).parts
-        if path.is_file() and not any(name.startswith((".", "_")) for name in inside):
-            found = re.fullmatch(r"part-\w+-(\d+)-(\d+)\.txt", path.name)
-            assert found is not None, f"a stranger is visible: {path}"
-            parts.append((int(found[1]), int(found[2]), path))
+    for path in files_in(Path(folder) / "out", (".", "_")):
+        found = PART.fullmatch(path.name)
+        assert found is not None, f"a stranger is visible: {path}"
+        parts.append((int(found[1]), int(found[2]), path))
     return lines_in([(subtask, counter, path.read_text()) for subtask, counter, path in sorted(parts)])
 
 
