@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from beadline.datastream import options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
-from beadline.master.spark import Cluster
+from beadline.master.spark.session import Cluster
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment

@@ -14,9 +14,9 @@ from beadline.common.restart_strategy import RestartStrategies, RestartStrategyC
 from beadline.datastream.state_backend import StateBackend
 from beadline.errors import ConfigurationError
 from beadline.master import poison
-from beadline.master.dependencies import Dependencies, PythonArchive, Requirements, python_file
-from beadline.master.pacing import Limits
 from beadline.master.settings import JobSettings
+from beadline.master.shipping.dependencies import Dependencies, PythonArchive, Requirements, python_file
+from beadline.master.upkeep.pacing import Limits
 from beadline.state import backend_settings
 from beadline.state.backend_settings import BackendSettings
 

@@ -37,9 +37,11 @@ from beadline.graph.plan import Plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Forward, SourceSpec, Spec
 from beadline.master import dry_run, telling
-from beadline.master.beginning import find_beginning
 from beadline.master.control import MasterControl
-from beadline.master.dependencies import (
+from beadline.master.guarantee import guarantee_of
+from beadline.master.job import JobMaster
+from beadline.master.progress import Listener
+from beadline.master.shipping.dependencies import (
     Dependencies,
     FileToCache,
     PythonArchive,
@@ -47,11 +49,9 @@ from beadline.master.dependencies import (
     local_path,
     python_file,
 )
-from beadline.master.guarantee import guarantee_of
-from beadline.master.job import JobMaster
-from beadline.master.progress import Listener
 from beadline.master.signals import end_well, wait_for_end
-from beadline.master.spark import Cluster, active_parallelism, find_session
+from beadline.master.snapshots.beginning import find_beginning
+from beadline.master.spark.session import Cluster, active_parallelism, find_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -24,22 +24,22 @@ from beadline.connectors.source import StepSource
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import TimestampsSpec
-from beadline.master.checkpoints import Checkpoints
 from beadline.master.clocks import ProcessingTime
-from beadline.master.comparison import generated_uids
-from beadline.master.compatibility import has_state
-from beadline.master.engine import Engine
 from beadline.master.events import Event, NotWritten, Published, Request, StepEnded, Suspend, Wake, Written
-from beadline.master.merging import Merger
-from beadline.master.pacing import Pacing
 from beadline.master.poison import PoisonWatch
 from beadline.master.results import Results, show
 from beadline.master.settings import JobSettings
-from beadline.master.sinks import Sinks
+from beadline.master.snapshots.checkpoints import Checkpoints
+from beadline.master.snapshots.sinks import Sinks
+from beadline.master.spark.liveness import Engine
 from beadline.master.stepping import Stepper
 from beadline.master.telling import folded, shortened, where_raised
 from beadline.master.threads import Threads
-from beadline.master.truth import Truth
+from beadline.master.upgrade.comparison import generated_uids
+from beadline.master.upgrade.compatibility import has_state
+from beadline.master.upkeep.merging import Merger
+from beadline.master.upkeep.pacing import Pacing
+from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, TaskAck, TaskInput
 from beadline.state.disks import FREE_SPACE, is_full
 

@@ -39,26 +39,27 @@ from beadline.errors import (
 )
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
-from beadline.master import last_words, living, shipping, stepping
+from beadline.master import last_words, living, stepping
 from beadline.master.attempt import Attempt, Outside, Reader
-from beadline.master.beginning import Beginning
-from beadline.master.checkpoints import Checkpoints
 from beadline.master.clocks import ProcessingTime
-from beadline.master.compatibility import Acceptance
 from beadline.master.events import Event, Request, Suspend, Wake
 from beadline.master.guarantee import announce, guarantee_of
-from beadline.master.home import Home
-from beadline.master.merging import Merger
-from beadline.master.migration import migrated
 from beadline.master.poison import PoisonWatch
 from beadline.master.progress import Listener
 from beadline.master.results import Results
-from beadline.master.savepoints import CanonicalSavepoints
 from beadline.master.settings import JobSettings
-from beadline.master.sinks import Sinks
-from beadline.master.spark import Cluster, StepSubmitter
+from beadline.master.shipping import shipment as shipping
+from beadline.master.snapshots.beginning import Beginning
+from beadline.master.snapshots.checkpoints import Checkpoints
+from beadline.master.snapshots.home import Home
+from beadline.master.snapshots.savepoints import CanonicalSavepoints
+from beadline.master.snapshots.sinks import Sinks
+from beadline.master.spark.session import Cluster, StepSubmitter
 from beadline.master.stepping import Stepper
-from beadline.master.truth import Truth
+from beadline.master.upgrade.compatibility import Acceptance
+from beadline.master.upgrade.migration import migrated
+from beadline.master.upkeep.merging import Merger
+from beadline.master.upkeep.truth import Truth
 from beadline.state.files import RunFiles
 
 _LOG = logging.getLogger("beadline")

@@ -11,7 +11,7 @@ from beadline.api.metrics import MetricTotals
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec
 from beadline.master.progress import Listener, StepReport
-from beadline.master.truth import Truth
+from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck
 
 _LOG = logging.getLogger("beadline")

@@ -11,11 +11,11 @@ from typing import Any
 
 from beadline.errors import BeadlineError, JobExecutionError, StepError
 from beadline.graph.plan import Plan
-from beadline.master import seal
-from beadline.master.handles import StateBook
-from beadline.master.spark import Cluster, StepSubmitter
+from beadline.master.spark.session import Cluster, StepSubmitter
+from beadline.master.spark.worker_python import set_up_error
 from beadline.master.telling import shortened
-from beadline.master.worker_python import set_up_error
+from beadline.master.upkeep import seal
+from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.messages import StepHeader, TaskAck
 from beadline.runtime.migrate import Migrated, MigrationRequest
 from beadline.state.backend_settings import BackendSettings

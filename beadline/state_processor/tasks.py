@@ -12,8 +12,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from beadline.errors import ConfigurationError
-from beadline.master.shipping import main_classes, ship_modules
-from beadline.master.spark import Cluster
+from beadline.master.shipping.shipment import main_classes, ship_modules
+from beadline.master.spark.session import Cluster
 from beadline.runtime.surroundings import Packed
 from beadline.runtime.worker import set_main_classes
 from beadline.state import codec

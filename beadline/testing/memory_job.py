@@ -19,8 +19,9 @@ from beadline.checkpoint.snapshot import Snapshot, SnapshotKind
 from beadline.errors import BeadlineError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, Spec
-from beadline.master import seal, shipping
-from beadline.master.truth import Truth
+from beadline.master.shipping import shipment as shipping
+from beadline.master.upkeep import seal
+from beadline.master.upkeep.truth import Truth
 from beadline.runtime import worker
 from beadline.runtime.entry import merge_in_worker
 from beadline.runtime.failure import Failure, UserCodeError

@@ -143,7 +143,7 @@ def test_what_is_exported_is_what_was_there(inline: bool, storage: FileSystemChe
 def test_runs_are_slices_of_key_groups_and_a_rescaled_job_reads_its_own(
     storage: FileSystemCheckpointStorage, tmp_path: Path
 ) -> None:
-    from beadline.master.truth import _rescaled
+    from beadline.master.upkeep.truth import _rescaled
 
     operator = keyed_operator(storage.prepare(JOB))
     snapshot = snapshot_of(operator)

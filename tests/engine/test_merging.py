@@ -14,7 +14,7 @@ import pytest
 from beadline.common import Configuration, Encoder, Types
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.file_system import FileSink
-from beadline.master.merging import Merger
+from beadline.master.upkeep.merging import Merger
 from beadline.state import slicing
 from tests.engine.merging import STEP, differences, program
 from tests.master.soon import merge_soon

@@ -12,7 +12,7 @@ from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.connectors.files import renaming
 from beadline.connectors.files.committer import FileCommitter
 from beadline.connectors.files.place import publish
-from beadline.master.sinks import Sinks
+from beadline.master.snapshots.sinks import Sinks
 
 VARIABLE = "BEADLINE_TEST_DIES"
 

@@ -20,8 +20,8 @@ import cloudpickle
 from beadline.connectors.source import Position, StepSource
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec
-from beadline.master import seal
-from beadline.master.handles import StateBook
+from beadline.master.upkeep import seal
+from beadline.master.upkeep.handles import StateBook
 from beadline.runtime import worker as worker_module
 from beadline.runtime.entry import merge_in_worker
 from beadline.runtime.messages import StepHeader, SubtaskInput, TaskAck, TaskInput
