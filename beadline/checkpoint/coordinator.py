@@ -260,7 +260,7 @@ class CheckpointCoordinator:
         ``Triggered`` with this ``request``, at once or later, or ``Rejected``.
         """
         self._tell(now)
-        if not self._active or self._closed_by_sources() or self._is_stopping():
+        if not self._active or self._closed_by_sources() or self.is_stopping:
             return [Rejected(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING), *self._settle()]
         if kind.is_savepoint:
             return self._begin(kind, request) + self._settle()
@@ -419,7 +419,7 @@ class CheckpointCoordinator:
 
     def _may_begin(self) -> bool:
         """Whether there is a place for one more checkpoint that is no savepoint."""
-        if not self._active or self._is_stopping() or self._closed_by_sources():
+        if not self._active or self.is_stopping or self._closed_by_sources():
             return False
         return sum(not p.kind.is_savepoint for p in self._pending.values()) < self.settings.max_concurrent
 
@@ -427,7 +427,9 @@ class CheckpointCoordinator:
         """Whether it waits for the running step now, and will overtake it when the alignment timeout is over."""
         return self.settings.unaligned and pending.step is None and not pending.kind.is_savepoint
 
-    def _is_stopping(self) -> bool:
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a savepoint has been asked for with which the job is to stop."""
         return self._stop_done or any(p.kind.ends_job for p in self._pending.values())
 
     def _closed_by_sources(self) -> bool:

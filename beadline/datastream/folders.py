@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from beadline.datastream import options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
-from beadline.master.spark.session import Cluster
+from beadline.master.spark.session import on_one_machine
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -24,7 +24,7 @@ def make_folder(env: StreamExecutionEnvironment, session: SparkSession, call: st
     :param call: what needs it, for the errors
     """
     shared = env._configuration.get_string(options.CHECKPOINT_DIR, None)
-    if shared is None and not Cluster(session).one_machine:
+    if shared is None and not on_one_machine(session):
         raise ConfigurationError(
             f"{call} on a cluster needs a folder that all executors reach: set execution.checkpointing.dir"
         )

@@ -13,7 +13,7 @@ from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from beadline.datastream.state_backend import StateBackend
 from beadline.errors import ConfigurationError
-from beadline.master import poison
+from beadline.master import engines, poison
 from beadline.master.settings import JobSettings
 from beadline.master.shipping.dependencies import Dependencies, PythonArchive, Requirements, python_file
 from beadline.master.upkeep.pacing import Limits
@@ -40,6 +40,7 @@ WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 WATERMARK_RECORDS = "beadline.watermark.records"
 LENIENT_TYPES = "beadline.types.lenient"
 RESTART = "restart-strategy.type"
+ENGINE = engines.OPTION
 STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
 STEP_FIRST_RECORDS = "beadline.step.first-records"
@@ -67,6 +68,7 @@ _EFFECTIVE = {
     PYTHON_EXECUTABLE,
     WATERMARK_RECORDS,
     LENIENT_TYPES,
+    ENGINE,
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,

@@ -36,7 +36,7 @@ from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Forward, SourceSpec, Spec
-from beadline.master import dry_run, telling
+from beadline.master import dry_run, engines, telling
 from beadline.master.control import MasterControl
 from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
@@ -51,7 +51,7 @@ from beadline.master.shipping.dependencies import (
 )
 from beadline.master.signals import end_well, wait_for_end
 from beadline.master.snapshots.beginning import find_beginning
-from beadline.master.spark.session import Cluster, active_parallelism, find_session
+from beadline.master.spark.session import active_parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -396,12 +396,13 @@ class StreamExecutionEnvironment(WithoutJava):
         dependencies = self._all_dependencies()
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
+        engine = engines.chosen(self._configuration.get_string(options.ENGINE, None))
         dry_run.reached(plan, settings)
         # Before Spark is started: what is refused is refused at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
         if executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
-        master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners), beginning)
+        master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._listeners), beginning)
         end_well()
         master.start()
         return MasterControl(master)

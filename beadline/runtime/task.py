@@ -214,7 +214,7 @@ class Task:
 
     def _begin(self, given: TaskInput) -> None:
         run, header, place = self._run, self._header, (self._level, self._partition)
-        self._operators = self._kept_operators(given) or run.make_operators(*place, header.attempt)
+        self._operators = self._kept_operators(given) or run.make_operators(*place, header.context.attempt)
         self._by_node = {operator.node.id: operator for operator in self._operators}
         for operator in self._operators:
             operator.gate = WatermarkGate(self._channels_of(operator))
@@ -228,10 +228,10 @@ class Task:
                 key = (operator.node.id, self._partition)
                 maximum = operator.node.max_parallelism
                 groups = key_group_range(self._partition, operator.node.parallelism, maximum)
-                whose = Place(header.run, *key, maximum)
+                whose = Place(header.context.execution, *key, maximum)
                 cached = run.stores.pop(key, None)
                 with _naming(operator):
-                    store = open_store(cached, start.handle, groups, run.files.read, header.backend, whose)
+                    store = open_store(cached, start.handle, groups, run.files.read, header.context.backend, whose)
                 run.stores[key] = store
                 self._stores.append(store)
                 self._versions[operator.node.id] = start.handle.version
@@ -386,7 +386,7 @@ class Task:
         store = self._run.stores[node.id, self._partition]
         try:
             content = operator.backend.finish()
-            data = encode_run(content, node.max_parallelism, codec=self._header.codec)
+            data = encode_run(content, node.max_parallelism, codec=self._header.context.codec)
         except BeadlineError as error:
             raise UserCodeError(node.name, "(state)", error) from error
         base = self._versions[node.id]
@@ -396,7 +396,7 @@ class Task:
             return
         version = next_version(base, data)
         ack.touched = count_entries(content)
-        if len(data) <= self._header.inline_limit:
+        if len(data) <= self._header.context.inline_limit:
             ack.delta = RunRef(version, ack.touched, len(data), inline=data)
         else:
             ack.delta = self._run.files.store(f"{version}.run", data, version, ack.touched)

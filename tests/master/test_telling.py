@@ -14,7 +14,7 @@ from beadline.errors import JobExecutionError
 from beadline.master import telling
 from beadline.master.poison import PoisonSettings, PoisonWatch
 from beadline.master.spark.session import without_noise
-from beadline.master.stepping import first_line
+from beadline.master.telling import first_line
 from beadline.master.upkeep import seal
 from beadline.runtime.failure import Failure
 

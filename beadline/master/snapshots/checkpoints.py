@@ -1,7 +1,10 @@
-"""Checkpoints of a running job: carries out what the coordinator decides.
+"""Checkpoints of a running job: what the coordinator decides is told here, and its effects are made here.
 
-The coordinator and the registry are only touched by the job master's thread. Writing a checkpoint and publishing its
-output happen beside the steps, in threads that read immutable data and report to the master's inbox.
+The job master calls a verb for everything that happens (``step_sealed``, ``written``, …), gets a list of actions, and
+carries them out in one place, :meth:`beadline.master.running.Running.do`; most of them are a verb here again
+(``taken``, ``complete``, …). All that runs in the job master's thread. Making output ready, writing and publishing take
+longer: threads do it, on data that does not change, and report to the job master's inbox. What each checkpoint has come
+to is in its :class:`~beadline.master.snapshots.records.Record`.
 """
 
 from __future__ import annotations
@@ -9,37 +12,28 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
-from beadline.checkpoint.actions import (
-    Action,
-    CheckpointKind,
-    Complete,
-    Discard,
-    FailJob,
-    NotifyAborted,
-    NotifyComplete,
-    Rejected,
-    Take,
-    Triggered,
-)
+from beadline.checkpoint.actions import Action, CheckpointKind, Complete, NotifyAborted, Take, Triggered
 from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.disposal import dispose_savepoint
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.lease import Fenced, Lease
+from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.settings import ClaimMode
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, Stored
+from beadline.checkpoint.storage import FileSystemCheckpointStorage, Stored
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
-from beadline.master.events import Event, NotWritten, Published, Request, Written
-from beadline.master.snapshots.savepoints import CanonicalSavepoints
+from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
+from beadline.master.snapshots.home import Home
+from beadline.master.snapshots.records import Phase, Record, Records
+from beadline.master.snapshots.savepoints import CanonicalSavepoints, Exporter
 from beadline.master.snapshots.sinks import Sinks
-from beadline.master.stepping import first_line
+from beadline.master.telling import first_line
 from beadline.master.threads import Threads
 
 _LOG = logging.getLogger("beadline")
@@ -49,91 +43,89 @@ _SAVEPOINTS = 4
 
 
 class Checkpoints:
-    """The checkpoints of one job, over all its attempts.
+    """The checkpoints of one job, over all its executions.
 
     :param savepoints: writes those in the canonical format
     :param post: puts an event into the master's inbox
-    :ivar take: gives the snapshot of the last sealed step
-    :ivar commit_sources: tells the sources up to where a completed checkpoint goes
-    :ivar drop_garbage: deletes files that neither checkpoints nor the running job need; gets those that a checkpoint
-        just let go of
-    :ivar completed_steps: steps of checkpoints that completed since functions were last told
+    :ivar stopped_with: the savepoint that the job is to stop with is complete, and was of this kind
     """
 
     def __init__(
         self,
         coordinator: CheckpointCoordinator,
-        storage: CheckpointStorage,
-        lease: Lease | None,
-        registry: SharedFiles,
+        home: Home,
+        records: Records,
         sinks: Sinks,
         savepoints: CanonicalSavepoints,
         clock: Callable[[], int],
         post: Callable[[Event], None],
     ) -> None:
         self.coordinator = coordinator
-        self.storage = storage
-        self.lease = lease
-        self.registry = registry
-        self._sinks = sinks
+        self.registry = SharedFiles([home.owned_folder()] if home.owned_folder() else [])
+        self.registry.claim(home.claimed_files)
         self.savepoints = savepoints
+        self.stopped_with: CheckpointKind | None = None
+        self._storage = home.storage
+        self._lease = home.lease
+        self._records = records
+        self._sinks = sinks
         self._clock = clock
         self._post = post
-        self.take: Callable[[Take], Snapshot]
-        self.drop_garbage: Callable[[frozenset[str]], None] = lambda freed: None
-        self.commit_sources: Callable[[Snapshot], None] = lambda snapshot: None
         self._writers = Threads(coordinator.settings.max_concurrent + 1, "beadline-checkpoint")
-        self._publisher = Threads(1, "beadline-publish")
-        self._requests: dict[int, Request] = {}
-        self._stored: dict[int, Stored] = {}
-        self._taken: dict[int, Snapshot] = {}
-        # What threads are writing, even if it was given up: it may appear, and must then be whole.
-        self._writing: dict[int, Snapshot] = {}
-        self._written: dict[int, Stored] = {}
-        self._saved: dict[int, Stored] = {}
-        self._threads: dict[int, Future[None]] = {}
-        self._publishing: set[int] = set()
         self._savers = Threads(_SAVEPOINTS, "beadline-savepoint")
-        self._claimed: int | None = None
+        self._publisher = Threads(1, "beadline-publish")
         self._over = False
         self._ending: tuple[Request, str] | None = None
-        sinks.retained = self._sink_data
-        self.completed_steps: list[int] = []
-        self.aborted_steps: list[int] = []
-        self.stopped_with: CheckpointKind | None = None
+        self._completed_steps: list[int] = []
+        self._aborted_steps: list[int] = []
+        for stored in home.completed:
+            self._adopt(stored, stored.pointer == home.claimed)
 
     def __repr__(self) -> str:
-        return f"<Checkpoints {self.coordinator!r} in {self.storage!r}>"
+        return f"<Checkpoints {self.coordinator!r} in {self._storage!r}>"
+
+    def _adopt(self, stored: Stored, claimed: bool) -> None:
+        """A checkpoint of an earlier run that is now this job's own, or the snapshot that it has claimed."""
+        id = stored.snapshot.checkpoint_id
+        self._records.add(Record(id, CheckpointKind.CHECKPOINT, Phase.COMPLETE, stored=stored, claimed=claimed))
+        self.registry.register(id, stored.snapshot.files())
 
     # -- what happens to the job
 
-    def started(self, step: int) -> None:
-        self._do(self.coordinator.start(self._clock(), step))
+    def started(self, step: int) -> list[Action]:
+        return self.coordinator.start(self._clock(), step)
 
-    def restored(self, id: int | None, step: int) -> None:
-        self._do(self.coordinator.restored(id, self._clock(), step))
+    def restored(self, id: int | None, step: int) -> list[Action]:
+        return self.coordinator.restored(id, self._clock(), step)
 
-    def job_failed(self) -> None:
-        self._do(self.coordinator.job_failed(self._clock()))
+    def job_failed(self) -> list[Action]:
         self.stopped_with = None
         self._answer_the_end("the job failed before it ended, and may go on")
-        self.completed_steps.clear()
-        self.aborted_steps.clear()
+        self._completed_steps.clear()
+        self._aborted_steps.clear()
+        return self.coordinator.job_failed(self._clock())
 
-    def step_started(self, step: int) -> None:
-        self._do(self.coordinator.step_started(step, self._clock()))
+    def step_started(self, step: int) -> list[Action]:
+        return self.coordinator.step_started(step, self._clock())
 
-    def step_sealed(self, step: int, final: bool) -> None:
-        self._do(self.coordinator.step_sealed(step, self._clock(), final))
+    def step_sealed(self, step: int, final: bool) -> list[Action]:
+        return self.coordinator.step_sealed(step, self._clock(), final)
 
-    def source_finished(self) -> None:
-        self._do(self.coordinator.source_finished(self._clock()))
+    def source_finished(self) -> list[Action]:
+        return self.coordinator.source_finished(self._clock())
 
-    def tick(self) -> None:
-        self._do(self.coordinator.tick(self._clock()))
+    def tick(self) -> list[Action]:
+        return self.coordinator.tick(self._clock())
 
-    def request(self, request: Request) -> None:
-        self._do(self.coordinator.trigger(self._clock(), request.kind, request))
+    def request(self, request: Request) -> list[Action]:
+        return self.coordinator.trigger(self._clock(), request.kind, request)
+
+    def last(self, request: Request) -> list[Action]:
+        """Take one more, after which the job is to end."""
+        self.coordinator.wind_down(self._clock())
+        return self.request(request)
+
+    # -- what holds now
 
     def seconds_to_wakeup(self) -> float | None:
         """How long the coordinator has nothing to do."""
@@ -144,65 +136,74 @@ class Checkpoints:
     @property
     def may_end(self) -> bool:
         """Whether the last checkpoint is complete and its output visible."""
-        return self.coordinator.may_end and not self._publishing
+        return self.coordinator.may_end and all(record.phase is not Phase.PUBLISHING for record in self._records)
 
     @property
     def pointers(self) -> dict[int, str]:
-        """Where the retained checkpoints are, by id."""
-        return {c.id: self._stored[c.id].pointer for c in self.coordinator.completed if c.id in self._stored}
+        """Where the retained checkpoints are, by number."""
+        known = {record.id: record.stored for record in self._records if record.stored is not None}
+        return {each.id: known[each.id].pointer for each in self.coordinator.completed if each.id in known}
 
     @property
     def newest(self) -> str | None:
         """Where the newest one is that somebody could go on from, also if the job has not heard of it yet."""
-        known = {**self.pointers, **{id: stored.pointer for id, stored in list(self._written.items())}}
-        return known[max(known)] if known else None
+        return self._records.newest({each.id for each in self.coordinator.completed})
 
-    def last(self, request: Request) -> None:
-        """Take one more, after which the job is to end."""
-        self.coordinator.wind_down(self._clock())
-        self.request(request)
+    def needed(self) -> frozenset[str]:
+        """The files that checkpoints need."""
+        return self.registry.files()
 
-    def adopt(self, stored: Stored, claimed: bool = False) -> None:
-        """A checkpoint of an earlier run that is now this job's own, or the snapshot that it has claimed."""
-        id = stored.snapshot.checkpoint_id
-        self._stored[id] = stored
-        self.registry.register(id, stored.snapshot.files())
-        if claimed:
-            self._claimed = id
+    def news(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What functions have not heard of yet: checkpoints that completed, and that were given up, by their steps."""
+        news = tuple(self._completed_steps), tuple(self._aborted_steps)
+        self._completed_steps.clear()
+        self._aborted_steps.clear()
+        return news
 
     # -- what the threads report
 
-    def written(self, event: Written) -> None:
-        self._writing.pop(event.id, None)
-        self._threads.pop(event.id, None)
-        self._written.pop(event.id, None)
-        self._saved.pop(event.id, None)
-        self._stored[event.id] = event.stored
-        self.registry.register(event.id, event.stored.snapshot.files())
-        size, full = event.stored.written, event.stored.snapshot.size
-        self._do(self.coordinator.written(event.id, self._clock(), size, full, event.stored.pointer))
+    def prepared(self, event: Prepared) -> list[Action]:
+        """The sinks' output of a checkpoint is ready: write it, unless it was given up meanwhile."""
+        record = self._records[event.id]
+        record.work = None
+        if record.phase is Phase.GIVEN_UP:
+            self._forget(record)
+            return []
+        record.prepared, record.phase = event.snapshot, Phase.WRITING
+        self._start_writing(record, event.snapshot)
+        return []
 
-    def not_written(self, event: NotWritten) -> None:
+    def written(self, event: Written) -> list[Action]:
+        record = self._records.get(event.id)
+        if record is not None:
+            record.work, record.prepared, record.stored = None, None, event.stored
+            self.registry.register(event.id, event.stored.snapshot.files())
+        size, full = event.stored.written, event.stored.snapshot.size
+        return self.coordinator.written(event.id, self._clock(), size, full, event.stored.pointer)
+
+    def not_written(self, event: NotWritten) -> list[Action]:
         if isinstance(event.error, Fenced):
             raise event.error
-        self._writing.pop(event.id, None)
-        self._threads.pop(event.id, None)
-        if event.id not in self._taken:
-            self.registry.release(event.id)
+        record = self._records.get(event.id)
+        if record is not None:
+            record.work = record.prepared = None
+            if record.phase is Phase.GIVEN_UP:
+                self._forget(record)
         if self.coordinator.is_pending(event.id):
             _LOG.warning("checkpoint %d failed: %s", event.id, first_line(event.error))
-        # Savepoints are written beside the job: if one fails, that says nothing of how the job is.
+        # Steps do not wait for savepoints: if one fails, that says nothing of how the job is.
         reason = (
             FailureReason.IO_EXCEPTION
             if isinstance(event.error, SnapshotError | OSError) or event.savepoint
             else FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         )
-        self._do(self.coordinator.failed(event.id, reason, self._clock(), first_line(event.error)))
+        return self.coordinator.failed(event.id, reason, self._clock(), first_line(event.error))
 
-    def published(self, event: Published) -> None:
-        if event.id not in self._publishing:
-            return  # of an attempt that failed; restoring has published it again
-        self._publishing.discard(event.id)
+    def published(self, event: Published) -> list[Action]:
+        record = self._records.get(event.id)
+        if record is None or record.phase is not Phase.PUBLISHING:
+            return []  # of an execution that failed; restoring has published it again
+        self._no_more_publishing(record)
         if isinstance(event.error, EngineLostError):
             raise event.error
         if event.error is not None:
@@ -210,208 +211,234 @@ class Checkpoints:
                 f"the output of checkpoint {event.id} could not be published: {first_line(event.error)}"
             ) from event.error
         self._sinks.published(event.id)
+        return []
 
-    # -- actions
+    # -- the effects of actions
 
-    def _do(self, actions: list[Action]) -> None:
-        for action in actions:
-            match action:
-                case Triggered():
-                    if action.request is not None:
-                        self._requests[action.id] = action.request
-                case Rejected():
-                    if isinstance(action.request, Request):
-                        _fail(action.request.answer, f"no {action.request.kind.value} was taken: {action.reason.value}")
-                case Take():
-                    self._take(action)
-                case Complete():
-                    self._complete(action)
-                case NotifyComplete():
-                    self._notify(action.id)
-                case NotifyAborted():
-                    self._aborted(action)
-                case Discard():
-                    for id in action.ids:
-                        self._discard(id)
-                case FailJob():
-                    raise JobExecutionError(action.reason)
+    def triggered(self, action: Triggered) -> None:
+        self._records.add(Record(action.id, action.kind, request=action.request))
 
-    def _take(self, take: Take) -> None:
-        snapshot = self.take(take)
-        self._taken[take.id] = self._writing[take.id] = snapshot
+    def taken(self, take: Take, snapshot: Snapshot, exporter: Exporter) -> None:
+        """Make a snapshot durable, in threads.
+
+        :param exporter: what writes a savepoint's state in workers
+        """
+        record = self._records[take.id]
+        record.taken = snapshot
         self.registry.register(take.id, snapshot.files())
         if take.kind.is_savepoint:
-            request = self._requests[take.id]
-            self._threads[take.id] = self._savers.submit(self._write_savepoint, take, snapshot, request)
+            record.phase = Phase.WRITING
+            assert record.request is not None
+            self._begin(record, self._savers, self._write_savepoint, take, snapshot, record.request, exporter)
+        elif len(self._sinks):
+            record.phase = Phase.PREPARING
+            self._begin(record, self._writers, self._sinks.precommitted, snapshot)
         else:
-            self._threads[take.id] = self._writers.submit(self._write, take, snapshot)
+            record.phase = Phase.WRITING
+            self._start_writing(record, snapshot)
 
-    def _write(self, take: Take, snapshot: Snapshot) -> None:
-        """In a thread: pre-commit output and make everything durable, then the metadata."""
-        try:
-            # Also if it is given up meanwhile, what it names must stay for as long as it may appear.
-            self._writing[take.id] = snapshot = self._sinks.precommitted(snapshot)
-            stored = self._write_checkpoint(snapshot)
-            self._written[take.id] = stored
-            self._post(Written(take.id, stored))
-        except Exception as error:
-            self._post(NotWritten(take.id, error))
+    def _start_writing(self, record: Record, snapshot: Snapshot) -> None:
+        self._begin(record, self._writers, self._write, snapshot)
 
-    def _write_savepoint(self, take: Take, snapshot: Snapshot, request: Request) -> None:
-        """In another thread, for as long as there is state: no checkpoint waits behind it."""
-        try:
-            assert request.directory is not None
-            storage = self.storage
-            if not isinstance(storage, FileSystemCheckpointStorage):
-                storage = FileSystemCheckpointStorage(request.directory)
-            fill = None
-            if request.format is SavepointFormatType.CANONICAL:
-                fill = self.savepoints.filler(take)
-            portable = self._sinks.portable(snapshot, take.kind.commits)
-            stored = storage.write_savepoint(portable, request.directory, fill)
-            self._saved[take.id] = stored
-            self._post(Written(take.id, stored, savepoint=True))
-        except Exception as error:
-            self._post(NotWritten(take.id, error, savepoint=True))
+    def _begin(self, record: Record, threads: Threads, work: Callable[..., Any], *args: Any) -> None:
+        """Let a thread work for a checkpoint, and report."""
+        savepoint = record.kind.is_savepoint
 
-    def _write_checkpoint(self, snapshot: Snapshot) -> Stored:
-        if isinstance(self.storage, FileSystemCheckpointStorage):
+        def report(done: Future[Any]) -> None:
+            error = done.exception()
+            if error is not None:
+                self._post(NotWritten(record.id, error, savepoint))
+            elif isinstance(done.result(), Stored):
+                self._post(Written(record.id, done.result(), savepoint))
+            else:
+                self._post(Prepared(record.id, done.result()))
+
+        record.work = threads.submit(work, *args)
+        record.work.add_done_callback(report)
+
+    def _write(self, snapshot: Snapshot) -> Stored:
+        """In a thread: make everything durable, then the metadata."""
+        if isinstance(self._storage, FileSystemCheckpointStorage):
             # What the job started from belongs to somebody else, who may delete it once there is a checkpoint.
             copy = self.coordinator.settings.claim_mode is ClaimMode.NO_CLAIM
-            return self.storage.write(snapshot, self.lease, copy_foreign=copy)
-        return self.storage.write(snapshot, self.lease)
+            return self._storage.write(snapshot, self._lease, copy_foreign=copy)
+        return self._storage.write(snapshot, self._lease)
 
-    def _complete(self, action: Complete) -> None:
-        request = self._requests.pop(action.id, None)
-        pointer = self._stored[action.id].pointer
+    def _write_savepoint(self, take: Take, snapshot: Snapshot, request: Request, exporter: Exporter) -> Stored:
+        """In another thread, for as long as there is state: no checkpoint waits for it."""
+        assert request.directory is not None
+        storage = self._storage
+        if not isinstance(storage, FileSystemCheckpointStorage):
+            storage = FileSystemCheckpointStorage(request.directory)
+        canonical = request.format is SavepointFormatType.CANONICAL
+        fill = self.savepoints.filler(take, exporter) if canonical else None
+        return storage.write_savepoint(self._sinks.portable(snapshot, take.kind.commits), request.directory, fill)
+
+    def complete(self, action: Complete) -> None:
+        record = self._records[action.id]
+        assert record.stored is not None
+        record.phase = Phase.COMPLETE
+        request, record.request = record.request, None
         if action.kind.ends_job:
             self.stopped_with = action.kind
             if request is not None:
-                self._ending = (request, pointer)
+                self._ending = (request, record.stored.pointer)
         elif request is not None and not request.answer.done():
-            request.answer.set_result(pointer)
+            request.answer.set_result(record.stored.pointer)
+        if not action.kind.commits:
+            record.taken = None
         if action.kind.is_savepoint:
             # It holds copies of all it needs, and belongs to the user.
             self.registry.release(action.id)
-            self._stored.pop(action.id)
-        if not action.kind.commits:
-            self._taken.pop(action.id, None)
+            record.stored = None
+            self._forget_if_over(record)
 
-    def _notify(self, id: int) -> None:
-        snapshot = self._taken.pop(id)
-        for older in [taken for taken in self._taken if taken < id]:
-            if not self.coordinator.is_pending(older):
-                del self._taken[older]
-        self.completed_steps.append(snapshot.step)
-        self.commit_sources(snapshot)
+    def completed(self, id: int) -> Snapshot:
+        """A checkpoint has completed, and everybody hears of it: gives the step that it holds."""
+        snapshot = self._records[id].taken
+        assert snapshot is not None
+        self._completed_steps.append(snapshot.step)
+        return snapshot
+
+    def publish(self, id: int) -> None:
+        """Make the output visible that a complete checkpoint holds."""
+        record = self._records[id]
+        record.taken = None
         ready = self._sinks.completed(id)
-        if ready:
-            self._publishing.add(id)
-            self._publisher.submit(self._publish, id, ready)
+        if not ready:
+            self._forget_if_over(record)
+            return
+        record.phase = Phase.PUBLISHING
+        publishing = self._publisher.submit(self._sinks.publish, ready)
+        publishing.add_done_callback(lambda done: self._post(Published(id, done.exception())))
 
-    def _publish(self, id: int, ready: list[tuple[str, Any]]) -> None:
-        try:
-            self._sinks.publish(ready)
-            self._post(Published(id))
-        except Exception as error:
-            self._post(Published(id, error))
-
-    def _aborted(self, action: NotifyAborted) -> None:
-        snapshot = self._taken.pop(action.id, None)
-        if snapshot is not None:
-            self.aborted_steps.append(snapshot.step)
-        request = self._requests.pop(action.id, None)
-        if request is not None and request.kind.is_savepoint:
+    def aborted(self, action: NotifyAborted) -> None:
+        record = self._records[action.id]
+        if record.taken is not None:
+            self._aborted_steps.append(record.taken.step)
+        if record.kind.is_savepoint:
             self.savepoints.cancel(action.id)
-        if request is not None:
-            _fail(request.answer, f"the {request.kind.value} failed: {action.reason.value} {action.message}".strip())
+        if record.request is not None:
+            what = record.request.kind.value
+            _fail(record.request.answer, f"the {what} failed: {action.reason.value} {action.message}".strip())
         if action.reason.counts:
             _LOG.warning("checkpoint %d was given up: %s %s", action.id, action.reason.value, action.message)
-        if action.id not in self._stored and action.id not in self._writing:
-            self.registry.release(action.id)
+        record.phase, record.taken, record.request = Phase.GIVEN_UP, None, None
+        if record.work is None:
+            self._forget(record)
 
-    def _discard(self, id: int) -> None:
-        """Remove a checkpoint; what only it needed is garbage. What can't be removed now is an orphan later."""
-        if id == self._claimed and self._over:
-            return  # no newer one has replaced it: it stays for whoever starts again
-        stored = self._stored.pop(id, None)
+    def discard(self, id: int) -> frozenset[str]:
+        """Remove a checkpoint. What can't be removed now is an orphan later.
+
+        :returns: the files that no other one needs
+        """
+        record = self._records.get(id)
+        if record is None or (record.claimed and self._over):
+            return frozenset()  # no newer one has replaced what was claimed: it stays for whoever starts again
+        stored, record.stored = record.stored, None
         if stored is not None:
-            discard: Callable[[str], object] = self.storage.discard
-            if id == self._claimed:
-                discard = self.storage.discard_claimed
+            discard: Callable[[str], object] = self._storage.discard
+            if record.claimed:
+                discard = self._storage.discard_claimed
             elif stored.snapshot.kind is SnapshotKind.SAVEPOINT:
                 discard = dispose_savepoint  # it was written too late, and who asked for it was told that it failed
             with contextlib.suppress(SnapshotError):
                 discard(stored.pointer)
-        self.drop_garbage(self.registry.release(id))
+        freed = self.registry.release(id)
+        self._forget_if_over(record)
         self._sinks.tidy()
+        return freed
 
-    def leave_behind(self, id: int) -> None:
+    # -- going back
+
+    def leave_behind(self, id: int) -> frozenset[str]:
         """The job goes back to a checkpoint and takes back later output: nobody may go on from newer ones, also not
         from those that were given up and are still written.
 
         1. wait for those that are being written
         2. remove all newer ones; one that stays would name output that is taken back
         3. look at the lease: who takes over from now on finds none of them
+
+        :returns: the files that no checkpoint needs any more
         """
-        for writing in list(self._threads.values()):
-            writing.result()
-        for newer, stored in list(self._written.items()):
-            if newer > id:
-                self._stored.setdefault(newer, stored)
-                del self._written[newer]
-        for newer in [number for number in self._stored if number > id]:
-            if self._stored[newer].snapshot.kind is SnapshotKind.CHECKPOINT and newer != self._claimed:
-                self.storage.discard(self._stored[newer].pointer)
-            self._discard(newer)
-        if self.lease is not None:
-            self.lease.check()
-
-    def _sink_data(self) -> list[dict[str, Any]]:
-        """What the checkpoints that the job may go back to hold of the sinks."""
-        snapshots = [stored.snapshot for stored in self._stored.values()]
-        snapshots += [*self._taken.values(), *self._writing.values()]
-        return [snapshot.committables() for snapshot in snapshots]
-
-    def needed(self) -> frozenset[str]:
-        """The files that checkpoints need."""
-        return self.registry.files()
+        wait([record.work for record in self._records if record.work is not None])
+        freed: frozenset[str] = frozenset()
+        for record in self._records:
+            if record.id > id:
+                unheard = None if record.kind.is_savepoint else record.unheard
+                record.stored = record.stored or unheard
+        for record in self._records:
+            if record.id > id and record.stored is not None:
+                if record.stored.snapshot.kind is SnapshotKind.CHECKPOINT and not record.claimed:
+                    self._storage.discard(record.stored.pointer)
+                freed |= self.discard(record.id)
+        if self._lease is not None:
+            self._lease.check()
+        return freed
 
     def quiet(self) -> None:
         """Wait until nothing is being published."""
         self._publisher.submit(int).result()
-        self._publishing.clear()
+        for record in self._records:
+            if record.phase is Phase.PUBLISHING:
+                self._no_more_publishing(record)
+
+    def _no_more_publishing(self, record: Record) -> None:
+        record.phase = Phase.COMPLETE
+        self._forget_if_over(record)
+
+    def _forget_if_over(self, record: Record) -> None:
+        """Nothing is left to know of it."""
+        over = record.phase is Phase.COMPLETE and record.taken is None
+        if record.stored is None and record.work is None and (over or record.phase is Phase.GIVEN_UP):
+            self._records.remove(record)
+
+    def _forget(self, record: Record) -> None:
+        """It came to nothing."""
+        self.registry.release(record.id)
+        self._records.remove(record)
 
     # -- the end
 
-    def close(self, end: End, patience: float | None = None) -> bool:
-        """The job is over. True if a checkpoint is left from which it can be resumed.
+    def close(self, end: End, patience: float | None = None) -> list[Action]:
+        """The job is over: no thread works for it any more.
 
-        :param patience: seconds to wait at most for threads that talk to Spark
+        :param patience: seconds to wait at most for threads that talk to the engine
         """
-        for id in self._threads:
-            self.savepoints.cancel(id)  # what is not complete by now is not wanted any more
+        for record in self._records:
+            if record.kind.is_savepoint and record.work is not None:
+                self.savepoints.cancel(record.id)  # what is not complete by now is not wanted any more
         self._writers.shutdown(wait=True)
         for threads in (self._savers, self._publisher):
             threads.end(patience)
         self._over = True
-        self._do(self.coordinator.stop(self._clock(), end))
-        for stored in self._saved.values():  # who asked for it has just been told that it failed
-            with contextlib.suppress(SnapshotError):
-                dispose_savepoint(stored.pointer)
-        if self.coordinator.settings.retention.keeps(end):
-            return bool(self.coordinator.completed or self._written) and self.storage.survives_driver
-        for stored in self._written.values():  # appeared after the last look into the inbox
-            with contextlib.suppress(SnapshotError):
-                self.storage.discard(stored.pointer)
-        self._written.clear()
-        return False
+        return self.coordinator.stop(self._clock(), end)
 
-    def abandon(self) -> None:
+    def is_resumable(self, end: End) -> bool:
+        """Whether a checkpoint is left to resume from, now that it is closed; removes what appeared after the last
+        look into the inbox and is not to stay."""
+        keeps = self.coordinator.settings.retention.keeps(end)
+        left = bool(self.coordinator.completed)
+        for record in self._records:
+            stored = record.unheard
+            if stored is None:
+                continue
+            if record.kind.is_savepoint:  # who asked for it has been told that it failed
+                with contextlib.suppress(SnapshotError):
+                    dispose_savepoint(stored.pointer)
+            elif keeps:
+                left = True
+            else:
+                with contextlib.suppress(SnapshotError):
+                    self._storage.discard(stored.pointer)
+                record.work = None
+        return keeps and left and self._storage.survives_driver
+
+    def abandon(self) -> list[Action]:
         """The checkpoints are not this run's to delete: answer those who wait, and touch nothing."""
-        self._do(self.coordinator.job_failed(self._clock()))
         for threads in (self._writers, self._savers, self._publisher):
             threads.shutdown(wait=False)
+        return self.coordinator.job_failed(self._clock())
 
     def answer_the_end(self, status: JobStatus) -> None:
         """Who asked for a savepoint to end the job with hears of it when the job has ended."""
@@ -426,6 +453,12 @@ class Checkpoints:
             _fail(request.answer, f"the savepoint was written to {pointer}, but {problem}")
         elif not request.answer.done():
             request.answer.set_result(pointer)
+
+
+def reject(request: Any, reason: FailureReason) -> None:
+    """Answer a request that came to nothing before it became a checkpoint."""
+    if isinstance(request, Request):
+        _fail(request.answer, f"no {request.kind.value} was taken: {reason.value}")
 
 
 def _fail(answer: Future[str], text: str) -> None:

@@ -1,4 +1,4 @@
-"""Writing canonical savepoints beside the steps: short tasks read immutable runs and write Parquet files."""
+"""Writing canonical savepoints while steps run: short tasks read immutable runs and write Parquet files."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from beadline.checkpoint.actions import Take
 from beadline.checkpoint.durable import Bundle
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.storage import Fill
-from beadline.master.spark.session import Cluster
-from beadline.master.stepping import first_line
+from beadline.master.engine import Engine
+from beadline.master.telling import first_line
 from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
 from beadline.runtime.exporting import Export, Exported
 
 Task = tuple[Export, ...]
+#: Gives what exports a task's share in a worker of the execution that runs.
+Exporter = Callable[[], Callable[[Task], list[Exported]]]
 
 
 class CanonicalSavepoints:
-    """Writes the state of savepoints as Parquet, one or several at a time.
+    """Writes the state of savepoints as Parquet, one or several at a time."""
 
-    :ivar worker: gives the function that exports a task's share in a worker of the attempt that runs
-    """
-
-    def __init__(self, cluster: Cluster, group: str) -> None:
-        self._cluster = cluster
+    def __init__(self, engine: Engine, group: str) -> None:
+        self._engine = engine
         self._group = f"{group}-savepoint"
-        self.worker: Callable[[], Callable[[Task], list[Exported]]]
         self._lock = threading.Lock()
         self._under_way: dict[int, ShortTasks[Task, list[Exported]]] = {}
         self._cancelled: set[int] = set()
@@ -37,14 +35,14 @@ class CanonicalSavepoints:
 
     @property
     def busy(self) -> bool:
-        """Whether one is being written; merging runs waits meanwhile, so that a slot stays free for the steps."""
+        """Whether one is being written; merging waits meanwhile, so that a slot stays free for the steps."""
         return bool(self._under_way)
 
-    def filler(self, take: Take) -> Fill:
+    def filler(self, take: Take, exporter: Exporter) -> Fill:
         """Puts the state of a savepoint into its folder. Runs in a thread of the savepoint's own."""
 
         def fill(snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
-            return self._fill(take, snapshot, bundle)
+            return self._fill(take, exporter, snapshot, bundle)
 
         return fill
 
@@ -56,7 +54,7 @@ class CanonicalSavepoints:
         if tasks is not None:
             tasks.stop()
 
-    def _fill(self, take: Take, snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
+    def _fill(self, take: Take, exporter: Exporter, snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
         """Put a snapshot's state into a savepoint's folder.
 
         1. cut it into tasks
@@ -65,9 +63,9 @@ class CanonicalSavepoints:
         """
         plan = canonical.plan_of(snapshot, bundle.folder)
         # A job that is to end runs no steps that would need a slot.
-        slots = self._cluster.slots if take.kind.ends_job else max(1, self._cluster.slots - 1)
+        slots = self._engine.slots if take.kind.ends_job else max(1, self._engine.slots - 1)
         tasks: ShortTasks[Task, list[Exported]] = ShortTasks(
-            self._cluster, f"{self._group}-{take.id}", f"write savepoint {take.id}", slots, self.worker
+            self._engine, f"{self._group}-{take.id}", f"write savepoint {take.id}", slots, exporter
         )
         with self._lock:
             if take.id in self._cancelled:

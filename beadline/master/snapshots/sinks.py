@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +22,8 @@ from beadline.checkpoint.snapshot import Snapshot
 from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec
-from beadline.master.spark.session import Cluster
+from beadline.master.engine import Engine
+from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
 
 # By the sink's uid: {"staged": …, "committables": […]}; of a checkpoint that is not written yet {"staged": …, "due":
@@ -51,32 +52,34 @@ class _Output:
     released: bool = False
 
 
+@dataclass(frozen=True)
+class Owner:
+    """Whose sinks they are.
+
+    :ivar epoch: of the driver's lease on the job
+    :ivar check: raises if another driver has the job; asked before anything is published without a checkpoint
+    """
+
+    job_id: str
+    epoch: int = 0
+    check: Callable[[], None] = lambda: None
+
+
 class Sinks:
     """All committers of a job.
 
+    :param records: the checkpoints that the job may go back to
     :param with_checkpoints: whether publishing waits for checkpoints
-    :param check: raises if another driver has the job; asked before anything is published without a checkpoint
-    :param epoch: of the driver's lease on the job
-    :ivar retained: gives the data of the checkpoints that the job may go back to
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        cluster: Cluster,
-        group: str,
-        job_id: str,
-        with_checkpoints: bool,
-        check: Callable[[], None] = lambda: None,
-        epoch: int = 0,
-    ) -> None:
+    def __init__(self, plan: Plan, engine: Engine, owner: Owner, records: Records, with_checkpoints: bool) -> None:
         self._plan = plan
-        self._cluster = cluster
-        # A group of its own: a step that is run again cancels the jobs of its group, and publishing goes on.
-        self._group = f"{group}-publish"
+        self._engine = engine
+        # A group of its own: a step that is run again cancels the tasks of its group, and publishing goes on.
+        self._group = f"beadline-{owner.job_id}-publish"
         self._with_checkpoints = with_checkpoints
-        self._check = check
-        self.retained: Callable[[], Iterable[SinkData]] = lambda: ()
+        self._check = owner.check
+        self._records = records
         self._committers: dict[str, Committer] = {}
         self._nodes: dict[str, int] = {}
         self._outputs: dict[int, _Output] = {}
@@ -90,7 +93,7 @@ class Sinks:
             if isinstance(node.spec, SinkSpec):
                 sink: StagedSink = node.spec.sink
                 # Two sinks of one job may write to the same place.
-                sink.prepare(xxhash.xxh3_128_hexdigest(f"{job_id}|{node.uid}".encode()), epoch)
+                sink.prepare(xxhash.xxh3_128_hexdigest(f"{owner.job_id}|{node.uid}".encode()), owner.epoch)
                 self._committers[node.uid] = sink.committer()
                 self._nodes[node.uid] = node.id
         self._empty = {uid: committer.snapshot() for uid, committer in self._committers.items()}
@@ -216,9 +219,8 @@ class Sinks:
         if weight is not None and sum(map(weight, items)) <= _LIGHT:
             with ThreadPoolExecutor(min(len(items), _THREADS), "beadline-precommit") as threads:
                 return list(threads.map(function, items))
-        name = self._plan.nodes[self._nodes[uid]].name
-        self._cluster.in_group(self._group, f"{self._plan.job_name}: {what} the output of '{name}'")
-        return self._cluster.run_each(function, items)
+        what = f"{self._plan.job_name}: {what} the output of '{self._plan.nodes[self._nodes[uid]].name}'"
+        return self._engine.run_each(function, items, self._group, what)
 
     def precommitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot as a checkpoint stores it. Runs beside the steps."""
@@ -283,8 +285,8 @@ class Sinks:
 
         A sink that the checkpoint knows nothing of begins from the beginning.
         """
-        self._cluster.cancel(self._group)
-        self._cluster.wait_until_quiet(self._group)
+        self._engine.cancel(self._group)
+        self._engine.wait_until_quiet(self._group)
         self._outputs.clear()
         for uid, committer in self._committers.items():
             held = data.get(uid) or self.at_start()[uid]
@@ -304,7 +306,7 @@ class Sinks:
         return Held(None, [output.part for output in own], ready)
 
     def _retained(self, uid: str) -> list[Held]:
-        return [_held(held) for data in self.retained() if (held := data.get(uid))]
+        return [_held(held) for data in self._records.sink_data() if (held := data.get(uid))]
 
     def close(self, discard: bool) -> None:
         """The job has ended. ``discard``: nobody will resume it."""

@@ -32,7 +32,7 @@ _STOPPED = "the SparkContext was stopped, perhaps by the program itself with spa
 nothing_to_say = threading.Event()
 
 
-class Engine:
+class Liveness:
     """The JVM and the SparkContext that one job runs on. Once they are lost, they stay so: a new session is another
     engine."""
 
@@ -43,7 +43,7 @@ class Engine:
         _keep_quiet(context)
 
     def __repr__(self) -> str:
-        return f"<Engine: {self._loss or 'no loss noticed'}>"
+        return f"<Liveness: {self._loss or 'no loss noticed'}>"
 
     @property
     def loss(self) -> str | None:

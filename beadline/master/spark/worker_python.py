@@ -11,10 +11,12 @@ import json
 import re
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beadline.errors import EnvironmentSetupError
-from beadline.master.spark.session import Cluster
+
+if TYPE_CHECKING:
+    from beadline.master.spark.engine import SparkEngine
 
 _OURS = sys.version.partition(" ")[0]
 _NEEDED = ("pyarrow", "pandas", "cloudpickle", "xxhash", "sortedcontainers", "yaml")
@@ -40,7 +42,7 @@ _LOOK = (
 )
 
 
-def set_up_error(cluster: Cluster, error: Exception) -> EnvironmentSetupError | None:
+def set_up_error(engine: SparkEngine, error: Exception) -> EnvironmentSetupError | None:
     """The error to end the job with if workers can't do any work; None if it is something else."""
     text = str(error)
     said = _SAID.search(text)
@@ -49,7 +51,7 @@ def set_up_error(cluster: Cluster, error: Exception) -> EnvironmentSetupError | 
     mismatch, module, no_start = _OTHER_VERSION.search(text), _NO_MODULE.search(text), _NO_START.search(text)
     if mismatch is None and module is None and no_start is None:
         return None
-    path, found, missing = _look(cluster, mismatch is None and no_start is None)
+    path, found, missing = _look(engine, mismatch is None and no_start is None)
     other = mismatch is not None or bool(found and _minor(found) != _minor(_OURS))
     if no_start is not None and not other and not missing and _BROKEN.search(text) is None:
         return None  # the interpreter is fine: something killed it
@@ -83,16 +85,16 @@ def _named(path: str, version: str) -> str:
     return f"{path} (Python {version})" if version else path
 
 
-def _look(cluster: Cluster, runs_tasks: bool) -> tuple[str, str, list[str]]:
+def _look(engine: SparkEngine, runs_tasks: bool) -> tuple[str, str, list[str]]:
     """The workers' interpreter, its version, and what it lacks; as much of it as can be found out."""
-    path = str(cluster.context.pythonExec)
+    path = str(engine.context.pythonExec)
     with contextlib.suppress(Exception):
-        if cluster.one_machine:
+        if engine.one_machine:
             command = [path, "-c", _LOOK, ",".join(_NEEDED)]
             said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
             return _read(said)
         if runs_tasks:
-            return _read(cluster.run_each(_looker(_LOOK, ",".join(_NEEDED)), [0])[0])
+            return _read(engine.run_each(_looker(_LOOK, ",".join(_NEEDED)), [0])[0])
     return path, "", []
 
 

@@ -1,4 +1,4 @@
-"""Merging runs of state beside the steps, in a thread that submits Spark jobs of its own."""
+"""Keeping state small while steps run: merging its files, and deleting those that nobody needs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import logging
 import threading
 from collections.abc import Callable
 
+from beadline.checkpoint.snapshot import SnapshotError
 from beadline.errors import EngineLostError
-from beadline.master.spark.session import Cluster, StepSubmitter
-from beadline.master.stepping import first_line
+from beadline.master.engine import Engine
+from beadline.master.telling import first_line
+from beadline.master.upkeep.handles import StateBook
 from beadline.master.upkeep.short_tasks import ShortTasks
-from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader
+from beadline.runtime.messages import MergeRequest, MergeResult
 
 _LOG = logging.getLogger("beadline")
 
@@ -19,18 +21,21 @@ _LAST_TASKS_SECONDS = 3.0
 
 
 class Merger:
-    """One round of merging at a time. It reads and writes immutable files; its results count only when the book takes
-    them in."""
+    """One round of merging at a time, in a thread. It reads and writes immutable files; its results count only when
+    the book takes them in.
 
-    def __init__(self, cluster: Cluster, submitter: StepSubmitter, header: Callable[[], StepHeader]) -> None:
-        self._cluster = cluster
-        self._submitter = submitter
-        self._header = header
+    :param group: names its tasks
+    :param worker: gives what merges in a worker
+    """
+
+    def __init__(self, engine: Engine, group: str, worker: Callable[[], Callable[[MergeRequest], MergeResult]]) -> None:
+        self._engine = engine
+        self._worker = worker
         self._thread: threading.Thread | None = None
         self._tasks: ShortTasks[MergeRequest, MergeResult] | None = None
         self._results: list[MergeResult] = []
         self._closed = False
-        self._group = submitter.group + "-merge"
+        self._group = group
 
     @property
     def idle(self) -> bool:
@@ -47,10 +52,9 @@ class Merger:
             self._thread.start()
 
     def _merge(self, requests: list[MergeRequest]) -> None:
-        worker = lambda: self._submitter.merger(self._header())  # noqa: E731
         try:
-            slots = max(1, self._cluster.slots - 1)
-            self._tasks = ShortTasks(self._cluster, self._group, "merge runs of state", slots, worker)
+            slots = max(1, self._engine.slots - 1)
+            self._tasks = ShortTasks(self._engine, self._group, "merge runs of state", slots, self._worker)
             self._results = self._tasks.run(requests)
         except EngineLostError:
             return  # the job ends by that, and says so
@@ -62,10 +66,29 @@ class Merger:
 
     def close(self) -> None:
         self._closed = True
-        if self._cluster.engine.loss is not None:
+        if self._engine.loss is not None:
             return
         for at_once, patience in ((False, _LAST_TASKS_SECONDS), (True, 30.0)):
             if self._thread is not None and self._thread.is_alive():
                 if self._tasks is not None:
                     self._tasks.stop(at_once)
                 self._thread.join(patience)
+
+
+def drop_garbage(
+    book: StateBook, needed: frozenset[str], delete: Callable[[set[str]], None], freed: frozenset[str] = frozenset()
+) -> str | None:
+    """Delete files that neither the running job nor its checkpoints need.
+
+    :param needed: by checkpoints
+    :param freed: what a checkpoint has just let go of
+    :returns: why they stay for now, if they do
+    """
+    book.own(freed)
+    garbage = book.garbage(needed)
+    try:
+        delete(garbage)
+    except (SnapshotError, OSError) as error:
+        book.own(garbage)  # to be tried again
+        return f"files that nobody needs stay for now: {error}"
+    return None

@@ -1,4 +1,4 @@
-"""Spark jobs beside the steps: merging runs, writing savepoints.
+"""Tasks that run while steps do: merging state, writing savepoints.
 
 Spark does not pre-empt, so a long task would keep a step waiting. Therefore such work is cut into tasks of about a
 third of a second, and at most all but one of the slots have one at a time.
@@ -13,9 +13,10 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from beadline.errors import BeadlineError
-from beadline.master.spark.session import Cluster
-from beadline.master.stepping import first_line
+from beadline.master.engine import Engine
+from beadline.master.telling import first_line
 from beadline.master.threads import Threads
+from beadline.master.tries import OutOfTries, tried
 
 _LOG = logging.getLogger("beadline")
 
@@ -34,19 +35,19 @@ class GivenUp(BeadlineError):
 class ShortTasks(Generic[T, R]):
     """Runs a function on items, each in a task of its own, a few at a time.
 
-    :param group: names the Spark jobs
+    :param group: names the tasks
     :param slots: how many tasks there are at a time
-    :param worker: gives the function; asked for each Spark job
+    :param worker: gives the function; asked again for every few tasks, because what it must know changes
     """
 
     def __init__(
-        self, cluster: Cluster, group: str, description: str, slots: int, worker: Callable[[], Callable[[T], R]]
+        self, engine: Engine, group: str, description: str, slots: int, worker: Callable[[], Callable[[T], R]]
     ) -> None:
-        self._cluster = cluster
+        self._engine = engine
         self._group = group
         self._description = description
         self._threads = min(slots, _THREADS)
-        self._tasks_a_job = slots // self._threads
+        self._tasks_at_once = slots // self._threads
         self._worker = worker
         self._waiting: deque[tuple[int, T]] = deque()
         self._results: dict[int, R] = {}
@@ -64,9 +65,9 @@ class ShortTasks(Generic[T, R]):
             for _ in range(min(self._threads, len(items))):
                 threads.submit(self._work)
         if self._errors or self._stopped.is_set():
-            self._cluster.cancel(self._group)
+            self._engine.cancel(self._group)
         if items and until_quiet:
-            self._cluster.wait_until_quiet(self._group)
+            self._engine.wait_until_quiet(self._group)
         if self._errors:
             raise self._errors[0]
         if self._stopped.is_set():
@@ -80,11 +81,10 @@ class ShortTasks(Generic[T, R]):
         """
         self._stopped.set()
         if at_once:
-            self._cluster.cancel(self._group)
+            self._engine.cancel(self._group)
 
     def _work(self) -> None:
         try:
-            self._cluster.in_group(self._group, self._description)
             while not self._stopped.is_set():
                 job = self._next()
                 if not job:
@@ -97,7 +97,7 @@ class ShortTasks(Generic[T, R]):
 
     def _next(self) -> list[tuple[int, T]]:
         job: list[tuple[int, T]] = []
-        while len(job) < self._tasks_a_job:
+        while len(job) < self._tasks_at_once:
             try:
                 job.append(self._waiting.popleft())
             except IndexError:
@@ -105,14 +105,17 @@ class ShortTasks(Generic[T, R]):
         return job
 
     def _submit(self, items: list[T]) -> list[Any]:
-        """Run some tasks at once; if Spark gives up on them, again."""
-        for attempt in range(1, _TRIES + 1):
-            try:
-                return self._cluster.run_each(self._worker(), items, len(items))
-            except Exception as error:
-                if self._stopped.is_set():
-                    raise GivenUp(f"{self._description}: given up") from error
-                if isinstance(error, BeadlineError) or attempt == _TRIES:
-                    raise
-                _LOG.warning("%s: a part is done again: %s", self._description, first_line(error))
-        raise AssertionError("unreachable")
+        """Run some tasks at once; if the engine gives up on them, again."""
+
+        def run() -> list[Any]:
+            return self._engine.run_each(self._worker(), items, self._group, self._description, len(items))
+
+        def again(number: int, error: Exception) -> None:
+            _LOG.warning("%s: a part is done again: %s", self._description, first_line(error))
+
+        try:
+            return tried(run, _TRIES, self._engine, self._stopped.is_set, again)[0]
+        except OutOfTries as out:
+            if self._stopped.is_set():
+                raise GivenUp(f"{self._description}: given up") from out.error
+            raise out.error from None

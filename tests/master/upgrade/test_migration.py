@@ -19,7 +19,7 @@ from beadline.errors import StateMismatchError
 from beadline.master.upgrade.comparison import Migration
 from beadline.master.upgrade.migration import migrated
 from beadline.runtime import migrate
-from beadline.runtime.messages import StepHeader
+from beadline.runtime.messages import RunContext
 from beadline.state import codec
 from beadline.state.codec import freeze, thaw
 from beadline.state.description import OPERATOR, StateDescription
@@ -57,7 +57,7 @@ class Stage:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.files = RunFiles(str(folder))
         self.folder = folder
-        self.header = StepHeader("run", 7, NOW, False, (), str(folder), 100)
+        self.context = RunContext("run", state_root=str(folder), inline_limit=100)
         self.requests: list[Any] = []
         monkeypatch.setattr(migrate.worker, "enter_run", lambda *_: SimpleNamespace(files=self.files))
         monkeypatch.setattr(codec, "_job_modules", {"__main__", __name__})
@@ -81,8 +81,10 @@ class Stage:
 
     def run(self, requests: list[Any]) -> list[Any]:
         self.requests = requests
-        made = [migrate.migrate_in_worker(self.header, None, request) for request in requests]
-        assert made == [migrate.migrate_in_worker(self.header, None, request) for request in requests]  # runs twice
+        made = [migrate.migrate_in_worker(None, self.context, NOW, request) for request in requests]
+        assert made == [
+            migrate.migrate_in_worker(None, self.context, NOW, request) for request in requests
+        ]  # runs twice
         return made
 
     def contents(self, snapshot: Snapshot) -> dict[str, Any]:

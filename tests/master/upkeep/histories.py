@@ -20,7 +20,7 @@ from beadline.checkpoint.snapshot import Snapshot
 from beadline.graph.plan import Plan
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.entry import _merge
-from beadline.runtime.messages import MergeResult, StepHeader
+from beadline.runtime.messages import MergeResult, RunContext
 from beadline.state import slicing
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.codec import thaw
@@ -165,10 +165,10 @@ class History:
         book = self.truth.book
         book._to_merge.left = dice.choice([50, 200, 500, 1 << 20])
         slicing.PIECE_ENTRIES = dice.choice([1, 5, 1000])
-        header = StepHeader("run", 1, 0, False, (), "", 0)
+        context = RunContext("run")
         worker: Any = SimpleNamespace(files=self._files)
         keys = {(_NODE, subtask): dice.choice([0, 10]) for subtask in range(self.parallelism)}
-        results = [_merge(worker, header, request) for request in book.merges(keys)]
+        results = [_merge(worker, context, 0, request) for request in book.merges(keys)]
         if dice.random() < 0.2:
             results = [result for result in results if dice.random() < 0.7]
         if dice.random() < 0.1:

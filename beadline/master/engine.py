@@ -1,0 +1,121 @@
+"""What the job master needs of whatever runs its tasks: Spark, or this process.
+
+An engine may run any task twice, give up on a step, or be lost altogether. No task has an effect that a second run of
+it doubles, so the job master answers the first two by running the same step again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from beadline.errors import EngineLostError
+from beadline.graph.plan import Plan
+from beadline.master.shipping.dependencies import Dependencies
+from beadline.runtime.messages import StepHeader, TaskAck
+
+#: Level, partition and pickled :class:`~beadline.runtime.messages.TaskInput` of one task of a step.
+Descriptor = tuple[int, int, bytes]
+
+
+class Deployment(ABC):
+    """A plan in an engine's hands.
+
+    :ivar group: names the tasks of its steps
+    """
+
+    group: str
+
+    @abstractmethod
+    def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
+        """Run one step and give the acknowledgements of its tasks."""
+
+    @abstractmethod
+    def bind(self, function: Callable[..., Any], *args: Any) -> Callable[[Any], Any]:
+        """What calls ``function(shipment, *args, item)`` in a worker, for :meth:`Engine.run_each`."""
+
+    @abstractmethod
+    def end(self, live: tuple[str, ...]) -> None:
+        """The job has ended: workers close what they hold of it.
+
+        :param live: executions that still go on
+        """
+
+
+class Engine(ABC):
+    """Runs tasks of jobs.
+
+    If it is lost, what has a result raises :class:`~beadline.errors.EngineLostError`, and what only ends something does
+    nothing: it has ended.
+    """
+
+    # -- what it can say of its places and workers
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """How many tasks run at a time."""
+
+    @property
+    @abstractmethod
+    def one_machine(self) -> bool:
+        """Whether the workers are on the driver's machine, and reach its files."""
+
+    def warnings(self) -> list[str]:
+        """Settings that Beadline minds."""
+        return []
+
+    def explain(self, error: Exception) -> Exception | None:
+        """The error to end a job with if its workers can't do any work; None if another try may help."""
+        return None
+
+    def advice(self, error: Exception) -> str:
+        """What else to say of an error that a step was given up for."""
+        return ""
+
+    # -- whether it is there
+
+    @property
+    def loss(self) -> str | None:
+        """What happened to it, as far as can be told without asking it."""
+        return None
+
+    def ask(self) -> str | None:
+        """What happened to it, if it does not answer or says that it was stopped."""
+        return self.loss
+
+    def check(self) -> None:
+        """Raise if it is known to be lost."""
+        if self.loss is not None:
+            raise EngineLostError(self.loss)
+
+    # -- tasks
+
+    @abstractmethod
+    def deploy(self, plan: Plan, dependencies: Dependencies, group: str) -> Deployment:
+        """Send what the workers need of the program. The plan is not changed afterwards."""
+
+    @abstractmethod
+    def run_each(
+        self,
+        function: Callable[[Any], Any],
+        items: list[Any],
+        group: str = "",
+        what: str = "",
+        width: int | None = None,
+    ) -> list[Any]:
+        """Call a function on items in tasks; it may be called twice for an item.
+
+        :param group: names the tasks, for :meth:`cancel` and :meth:`wait_until_quiet`
+        :param what: says to people what they do
+        :param width: the number of tasks at most
+        """
+
+    @abstractmethod
+    def cancel(self, group: str) -> None:
+        """Nobody wants the results of these tasks any more."""
+
+    @abstractmethod
+    def wait_until_quiet(self, group: str) -> None:
+        """No task of the group may be active before its work is done again: a task outlives the driver's exception."""
