@@ -179,7 +179,9 @@ class JobMaster:
     @property
     def last_checkpoint(self) -> str | None:
         """Where the newest completed checkpoint is."""
-        return self._running.checkpoints.newest if self._running is not None else None
+        if self._running is not None:
+            return self._running.checkpoints.newest
+        return self.home.completed[-1].pointer if self.home.completed else None
 
     @property
     def metrics(self) -> Any:
@@ -212,7 +214,10 @@ class JobMaster:
         try:
             self.kept = self._clean_up(end)
         except BaseException as problem:
-            end, error = (End.FAILED, problem) if error is None else (end, error)
+            if error is None:
+                end, error = End.FAILED, problem
+            else:
+                _LOG.warning("what the job leaves could not be cleared up: %s", first_line(problem))
         self.runtime_ms = int((time.monotonic() - started) * 1000)
         try:
             self._end(end, error)

@@ -191,12 +191,12 @@ class SparkEngine(Engine):
             self.context.setJobGroup(group, description, interruptOnCancel=True)
 
     def cancel(self, group: str) -> None:
-        with self._unless_lost():
+        with contextlib.suppress(EngineLostError), self.watched():
             self.context.cancelJobGroup(group)
 
     def wait_until_quiet(self, group: str, timeout: float = 60.0) -> None:
         """No task of the group may be active before its work is done again: a task outlives the driver's exception."""
-        with self._unless_lost():
+        with contextlib.suppress(EngineLostError), self.watched():
             self._wait_until_quiet(group, timeout)
 
     def _wait_until_quiet(self, group: str, timeout: float) -> None:
@@ -250,11 +250,6 @@ class SparkEngine(Engine):
     def watched(self) -> contextlib.AbstractContextManager[None]:
         """An error in here is the loss of the engine, if the engine is lost."""
         return self._liveness.watched()
-
-    @contextlib.contextmanager
-    def _unless_lost(self) -> Iterator[None]:
-        with contextlib.suppress(EngineLostError), self._liveness.watched():
-            yield
 
 
 class SparkDeployment(Deployment):

@@ -10,20 +10,32 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from beadline.checkpoint.actions import Take
+from beadline.checkpoint.actions import (
+    Action,
+    Complete,
+    Discard,
+    FailJob,
+    NotifyAborted,
+    NotifyComplete,
+    Rejected,
+    Take,
+    Triggered,
+)
 from beadline.checkpoint.coordinator import CheckpointCoordinator
-from beadline.checkpoint.registry import SharedFiles
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.connectors.files import RollingPolicy, RowFileSink
+from beadline.errors import JobExecutionError
 from beadline.graph.plan import Plan
 from beadline.graph.program import Program as WholeProgram
 from beadline.graph.specs import SinkSpec
-from beadline.master.events import Event, NotWritten, Published, Written
-from beadline.master.snapshots.checkpoints import Checkpoints
+from beadline.master.events import Event, NotWritten, Prepared, Published, Written
+from beadline.master.snapshots.checkpoints import Checkpoints, reject
 from beadline.master.snapshots.home import Home
+from beadline.master.snapshots.records import Records
 from beadline.master.snapshots.savepoints import CanonicalSavepoints
-from beadline.master.snapshots.sinks import Sinks
+from beadline.master.snapshots.sinks import Owner, Sinks
 from beadline.master.threads import Threads
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.exporting import export
@@ -63,8 +75,8 @@ class TwiceCluster:
         self.slots = 2
         self.groups: list[str] = []
 
-    def in_group(self, group: str, description: str) -> None:
-        self.groups.append(group)
+    def explain(self, error: Exception) -> None:
+        return None
 
     def cancel(self, group: str) -> None:
         pass
@@ -72,7 +84,15 @@ class TwiceCluster:
     def wait_until_quiet(self, group: str) -> None:
         pass
 
-    def run_each(self, function: Callable[[Any], Any], items: list[Any], width: int | None = None) -> list[Any]:
+    def run_each(
+        self,
+        function: Callable[[Any], Any],
+        items: list[Any],
+        group: str = "",
+        what: str = "",
+        width: int | None = None,
+    ) -> list[Any]:
+        self.groups.append(group)
         if self.fail is not None:
             raise self.fail
         results = []
@@ -158,46 +178,31 @@ class Driver:
         assert self.home.lease is not None
         self.lease = self.home.lease
         cluster: Any = self.cluster
+        records = Records()
         self.sinks = Sinks(
             self.plan,
             cluster,
-            "group",
-            self.home.job_id,
+            Owner(self.home.job_id, self.lease.epoch, self.lease.check),
+            records,
             self.settings.exactly_once,
-            self.lease.check,
-            self.lease.epoch,
         )
         coordinator = CheckpointCoordinator(
             self.settings, next_id=self.home.next_id, completed=self.home.recovery_points()
         )
-        registry = SharedFiles([self.home.owned_folder()])
-        registry.claim(self.home.claimed_files)
         self.savepoints = CanonicalSavepoints(cluster, "group")
-        self.savepoints.worker = lambda: lambda task: [export(each, self.now) for each in task]
         self.checkpoints = Checkpoints(
-            coordinator,
-            self.home.storage,
-            self.home.lease,
-            registry,
-            self.sinks,
-            self.savepoints,
-            lambda: self.now,
-            self.inbox.put,
+            coordinator, self.home, records, self.sinks, self.savepoints, lambda: self.now, self.inbox.put
         )
         self.threads = self.make_threads()
         self.checkpoints._writers, self.checkpoints._publisher = self.threads
-        for stored in self.home.completed:
-            self.checkpoints.adopt(stored, claimed=stored.pointer == self.home.claimed)
-        self.checkpoints.take = self.take
-        self.checkpoints.drop_garbage = self.drop_garbage
         self.files = RunFiles(self.home.state_folder(1, True))
         self.source, self.sums = node_of(self.plan, "numbers"), node_of(self.plan, "sums")
         self.truth = self.new_truth()
         if self.home.start is not None:
             self.restore(self.home.start)
-            self.checkpoints.restored(self.home.start.checkpoint_id, self.truth.step)
+            self.do(self.checkpoints.restored(self.home.start.checkpoint_id, self.truth.step))
         else:
-            self.checkpoints.started(0)
+            self.do(self.checkpoints.started(0))
 
     def make_threads(self) -> tuple[Any, Any]:
         """For writing and for publishing."""
@@ -223,21 +228,21 @@ class Driver:
 
     def go_back(self) -> None:
         """As after a failed attempt."""
-        self.checkpoints.job_failed()
+        self.do(self.checkpoints.job_failed())
         self.checkpoints.quiet()
         pointers = self.checkpoints.pointers
         if pointers:
             self.restore(self.home.read(pointers[max(pointers)]))
-            self.checkpoints.restored(max(pointers), self.truth.step)
+            self.do(self.checkpoints.restored(max(pointers), self.truth.step))
         elif self.home.start is not None:
             self.restore(self.home.start)
-            self.checkpoints.restored(None, self.truth.step)
+            self.do(self.checkpoints.restored(None, self.truth.step))
         else:
             self.truth = self.new_truth()
             self.lease.check()
             self.checkpoints.leave_behind(0)
             self.sinks.restore({})
-            self.checkpoints.restored(None, 0)
+            self.do(self.checkpoints.restored(None, 0))
 
     # -- steps
 
@@ -245,12 +250,12 @@ class Driver:
         """Read, count and write the next records, and seal."""
         number, start = self.truth.step + 1, self.offset
         records = list(range(start, start + count))
-        self.checkpoints.step_started(number)
+        self.do(self.checkpoints.step_started(number))
         acks = [SubtaskAck(self.source, 0, records_in=count), self._counted(records), staged(self.plan, records)]
         self.truth.seal(number, acks, {self.source: {"offset": start + count}})
         self.now += 10
         self.sinks.sealed(acks, self.now, final)
-        self.checkpoints.step_sealed(number, final)
+        self.do(self.checkpoints.step_sealed(number, final))
 
     def _counted(self, records: list[int]) -> SubtaskAck:
         counts = self.counts()
@@ -285,6 +290,29 @@ class Driver:
 
     # -- checkpoints
 
+    def do(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Triggered():
+                    self.checkpoints.triggered(action)
+                case Rejected():
+                    reject(action.request, action.reason)
+                case Take():
+                    exporter = lambda: lambda task: [export(each, self.now) for each in task]  # noqa: E731
+                    self.checkpoints.taken(action, self.take(action), exporter)
+                case Complete():
+                    self.checkpoints.complete(action)
+                case NotifyComplete():
+                    self.checkpoints.completed(action.id)
+                    self.checkpoints.publish(action.id)
+                case NotifyAborted():
+                    self.checkpoints.aborted(action)
+                case Discard():
+                    for id in action.ids:
+                        self.drop_garbage(self.checkpoints.discard(id))
+                case FailJob():
+                    raise JobExecutionError(action.reason)
+
     def take(self, take: Take) -> Snapshot:
         return self.truth.snapshot(take, self.now, self.sinks.take(take.id, take.kind.commits), {})
 
@@ -295,24 +323,29 @@ class Driver:
     def trigger(self) -> None:
         """The clock asks for a checkpoint; it is taken at once, because no step runs."""
         self.now += self.settings.interval_ms or 0
-        self.checkpoints.tick()
+        self.do(self.checkpoints.tick())
 
     def written(self) -> Event:
         """What the writing thread says next, not handled yet."""
         event = self.inbox.get(timeout=20)
+        while isinstance(event, Prepared):
+            self.handle(event)
+            event = self.inbox.get(timeout=20)
         assert isinstance(event, Written | NotWritten)
         return event
 
     def handle(self, event: Event) -> None:
         match event:
+            case Prepared():
+                self.do(self.checkpoints.prepared(event))
             case Written():
-                self.checkpoints.written(event)
+                self.do(self.checkpoints.written(event))
                 if not event.savepoint:
                     self.truth.book.move_in(event.stored.snapshot.runs)
             case NotWritten():
-                self.checkpoints.not_written(event)
+                self.do(self.checkpoints.not_written(event))
             case Published():
-                self.checkpoints.published(event)
+                self.do(self.checkpoints.published(event))
 
     def pump(self) -> None:
         """Handle all that the threads report, until they have nothing to do."""
@@ -320,7 +353,7 @@ class Driver:
         while writing:
             for threads in self.threads:
                 wait(threads.begun, timeout=20)
-            wait(list(self.checkpoints._threads.values()), timeout=20)
+            wait([record.work for record in self.checkpoints._records if record.work is not None], timeout=20)
             writing = False
             while not self.inbox.empty():
                 writing = True
@@ -332,6 +365,10 @@ class Driver:
         self.pump()
         pointers = self.checkpoints.pointers
         return pointers[max(pointers)]
+
+    def close(self, end: End) -> bool:
+        self.do(self.checkpoints.close(end))
+        return self.checkpoints.is_resumable(end)
 
     def die(self) -> None:
         """What was handed to threads still happens, or has not begun; nobody hears of it."""

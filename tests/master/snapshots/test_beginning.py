@@ -53,7 +53,7 @@ def killed(folder: Path, **more: Any) -> tuple[Driver, str]:
 def finished(folder: Path, **more: Any) -> Driver:
     driver, _ = running(folder, **more)
     driver.home.note_finish(5000)
-    assert driver.checkpoints.close(End.FINISHED) is False
+    assert driver.close(End.FINISHED) is False
     driver.home.close(resumable=False)
     return driver
 

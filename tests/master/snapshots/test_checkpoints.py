@@ -38,7 +38,9 @@ def request(
     driver: Driver, kind: CheckpointKind, directory: Path | None = None, format: SavepointFormatType = CANONICAL
 ) -> Future[str]:
     answer: Future[str] = Future()
-    driver.checkpoints.request(Request(kind, answer, None if directory is None else str(directory), format=format))
+    driver.do(
+        driver.checkpoints.request(Request(kind, answer, None if directory is None else str(directory), format=format))
+    )
     return answer
 
 
@@ -344,7 +346,7 @@ def test_what_was_taken_away_after_a_stop_does_not_come_back(tmp_path: Path) -> 
     answer = request(driver, CheckpointKind.STOP_WITH_SAVEPOINT, tmp_path / "savepoints")
     driver.pump()
     driver.checkpoints.answer_the_end(JobStatus.FINISHED)
-    resumable = driver.checkpoints.close(End.STOPPED)
+    resumable = driver.close(End.STOPPED)
     driver.sinks.close(discard=not resumable)
     assert consume(tmp_path / "out") == rows(3)
     for _ in range(2):  # and fails at once, and is started again
@@ -384,7 +386,7 @@ def test_a_savepoint_outlives_a_job_that_can_not_publish(goes_on: bool, tmp_path
         driver.trigger()
         driver.written()
     driver.checkpoints.answer_the_end(JobStatus.FINISHED)
-    driver.checkpoints.close(End.FAILED)
+    driver.close(End.FAILED)
     driver.sinks.close(discard=True)
     assert rows_in(tmp_path / "out") == []
     Driver(tmp_path, restore_path=str(next((tmp_path / "savepoints").glob("savepoint-*"))))
@@ -523,7 +525,7 @@ def test_a_savepoint_that_is_written_too_late_goes_away(
         driver.checkpoints.job_failed()
         driver.handle(late)
     else:
-        driver.checkpoints.close(End.CANCELLED)
+        driver.close(End.CANCELLED)
     with pytest.raises(BeadlineError, match="the savepoint failed"):
         answer.result(0)
     assert os.listdir(tmp_path / "savepoints") == []
@@ -622,7 +624,7 @@ def test_what_stays_when_the_job_ends(end: End, retention: Retention, tmp_path: 
     pointer = driver.checkpoint()
     driver.step()
     driver.trigger()  # is written while the job ends, and nobody hears of it
-    resumable = driver.checkpoints.close(end)
+    resumable = driver.close(end)
     driver.sinks.close(discard=not resumable)
     driver.home.close(resumable)
     assert resumable == retention.keeps(end)

@@ -33,7 +33,9 @@ def a_savepoint(folder: Path, format: SavepointFormatType) -> Path:
     driver.step()
     driver.step()
     answer: Future[str] = Future()
-    driver.checkpoints.request(Request(CheckpointKind.SAVEPOINT, answer, str(folder / "savepoints"), format=format))
+    driver.do(
+        driver.checkpoints.request(Request(CheckpointKind.SAVEPOINT, answer, str(folder / "savepoints"), format=format))
+    )
     driver.pump()
     driver.die()
     return Path(answer.result(0))
@@ -98,7 +100,7 @@ def test_as_long_as_no_newer_one_completed_it_stays(
 
 def end(driver: Driver, by: End) -> None:
     """As the job master ends a job."""
-    resumable = driver.checkpoints.close(by)
+    resumable = driver.close(by)
     driver.sinks.close(discard=not resumable)
     driver.home.drop_claimed(driver.checkpoints.needed())
     driver.home.close(resumable)

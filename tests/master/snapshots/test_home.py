@@ -197,7 +197,7 @@ def test_a_savepoint_starts_a_new_job(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     driver.step()
     answer: Future[str] = Future()
-    driver.checkpoints.request(Request(CheckpointKind.SAVEPOINT, answer, str(tmp_path / "savepoints")))
+    driver.do(driver.checkpoints.request(Request(CheckpointKind.SAVEPOINT, answer, str(tmp_path / "savepoints"))))
     driver.pump()
     made = home(tmp_path, answer.result(0))
     assert made.job_id != driver.home.job_id

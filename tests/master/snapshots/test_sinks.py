@@ -15,7 +15,8 @@ from beadline.checkpoint.metadata import from_plain, to_plain
 from beadline.connectors.files import RollingPolicy, pieces, renaming
 from beadline.graph.plan import Plan
 from beadline.master.snapshots import sinks as module
-from beadline.master.snapshots.sinks import Sinks
+from beadline.master.snapshots.records import Records
+from beadline.master.snapshots.sinks import Owner, Sinks
 from tests.master.snapshots.stages import TwiceCluster, file_sink, rows_in, sink_plan, staged, staged_files
 
 AT_ONCE = RollingPolicy(part_size=1)
@@ -31,7 +32,7 @@ def _inline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def make(plan: Plan, with_checkpoints: bool = True, **more: Any) -> Sinks:
     cluster: Any = TwiceCluster()
-    return Sinks(plan, cluster, "group", "0123456789abcdef", with_checkpoints, **more)
+    return Sinks(plan, cluster, Owner("0123456789abcdef", **more), Records(), with_checkpoints)
 
 
 def seal(sinks: Sinks, plan: Plan, rows: list[Any], final: bool = False, now: int = 0) -> None:
@@ -165,7 +166,7 @@ def test_a_light_part_needs_no_slot_of_the_cluster(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(module, "_LIGHT", 4)
     plan = sink_plan(file_sink(tmp_path))
     sinks = make(plan)
-    cluster: Any = sinks._cluster
+    cluster: Any = sinks._engine
     seal(sinks, plan, [1])
     take(sinks, 1)
     assert cluster.calls == 0
@@ -320,7 +321,7 @@ def test_publishing_has_a_job_group_of_its_own(tmp_path: Path) -> None:
     seal(sinks, plan, [1])
     take(sinks, 1)
     complete(sinks, 1)
-    cluster: Any = sinks._cluster
+    cluster: Any = sinks._engine
     assert set(cluster.groups) == {"group-publish"}
 
 
