@@ -11,7 +11,7 @@ for any time between looking and acting, so looking alone proves nothing. Two or
 3. write ``fence-e``: the list of them
 4. look for a higher lease; if there is one, give up
 
-*Publish* a checkpoint with epoch e (see :mod:`beadline.checkpoint.storage`):
+*Publish* a checkpoint with epoch e (see :mod:`beadline.checkpoint.file_storage`):
 
 1. look for a higher lease; if there is one, give up
 2. make ``chk-N`` with its ``_metadata`` appear, in one rename that never replaces another checkpoint

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from beadline.checkpoint.actions import CheckpointKind
-from beadline.checkpoint.storage import Stored
+from beadline.checkpoint.publishing import Stored
 from beadline.common.savepoint_format_type import SavepointFormatType
 
 

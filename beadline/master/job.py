@@ -269,9 +269,15 @@ class JobMaster:
             self._results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
         shipping.ship_modules(self._cluster, self._settings.dependencies)
-        epoch = self.home.lease.epoch if self.home.lease is not None else 0
+        storage = self.home.storage
         self._sinks = Sinks(
-            self.plan, self._cluster, self._group, self.job_id, self._exactly_once, self._check_lease, epoch
+            self.plan,
+            self._cluster,
+            self._group,
+            self.job_id,
+            self._exactly_once,
+            storage.check_if_reachable,
+            storage.epoch,
         )
         sources = self._sources = self._prepare_sources()
         self._checkpoints = self._make_checkpoints()
@@ -326,12 +332,6 @@ class JobMaster:
         self.home.close(resumable)
         return resumable
 
-    def _check_lease(self) -> None:
-        """Without a checkpoint nothing but this look keeps a driver that lost its job from publishing."""
-        if self.home.lease is not None:
-            with contextlib.suppress(OSError):
-                self.home.lease.check()
-
     def _prepare_sources(self) -> dict[int, StepSource]:
         sources = {}
         for node in self.plan.nodes.values():
@@ -361,7 +361,6 @@ class JobMaster:
         made = Checkpoints(
             coordinator,
             home.storage,
-            home.lease,
             registry,
             self._sinks,
             CanonicalSavepoints(self._cluster, self._group),
@@ -566,8 +565,7 @@ class JobMaster:
             skip_in_flight=snapshot.checkpoint_id == settings.ignored_in_flight,
         )
         truth.book.own(path for path in truth.book.live_files() if self._checkpoints.registry.owns(path))
-        if self.home.lease is not None:
-            self.home.lease.check()
+        self.home.storage.check()
         if len(self._sinks):
             self._checkpoints.leave_behind(snapshot.checkpoint_id)
         self._sinks.restore(snapshot.committables())

@@ -27,12 +27,13 @@ from beadline.checkpoint.actions import (
 from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.disposal import dispose_savepoint
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.lease import Fenced, Lease
+from beadline.checkpoint.lease import Fenced
+from beadline.checkpoint.publishing import Stored
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.settings import ClaimMode
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, Stored
+from beadline.checkpoint.storage import JobStorage
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
@@ -63,8 +64,7 @@ class Checkpoints:
     def __init__(
         self,
         coordinator: CheckpointCoordinator,
-        storage: CheckpointStorage,
-        lease: Lease | None,
+        storage: JobStorage,
         registry: SharedFiles,
         sinks: Sinks,
         savepoints: CanonicalSavepoints,
@@ -73,7 +73,6 @@ class Checkpoints:
     ) -> None:
         self.coordinator = coordinator
         self.storage = storage
-        self.lease = lease
         self.registry = registry
         self._sinks = sinks
         self.savepoints = savepoints
@@ -261,25 +260,20 @@ class Checkpoints:
         """In another thread, for as long as there is state: no checkpoint waits behind it."""
         try:
             assert request.directory is not None
-            storage = self.storage
-            if not isinstance(storage, FileSystemCheckpointStorage):
-                storage = FileSystemCheckpointStorage(request.directory)
             fill = None
             if request.format is SavepointFormatType.CANONICAL:
                 fill = self.savepoints.filler(take)
             portable = self._sinks.portable(snapshot, take.kind.commits)
-            stored = storage.write_savepoint(portable, request.directory, fill)
+            stored = self.storage.write_savepoint(portable, request.directory, fill)
             self._saved[take.id] = stored
             self._post(Written(take.id, stored, savepoint=True))
         except Exception as error:
             self._post(NotWritten(take.id, error, savepoint=True))
 
     def _write_checkpoint(self, snapshot: Snapshot) -> Stored:
-        if isinstance(self.storage, FileSystemCheckpointStorage):
-            # What the job started from belongs to somebody else, who may delete it once there is a checkpoint.
-            copy = self.coordinator.settings.claim_mode is ClaimMode.NO_CLAIM
-            return self.storage.write(snapshot, self.lease, copy_foreign=copy)
-        return self.storage.write(snapshot, self.lease)
+        # What the job started from belongs to somebody else, who may delete it once there is a checkpoint.
+        copy = self.coordinator.settings.claim_mode is ClaimMode.NO_CLAIM
+        return self.storage.write(snapshot, copy_foreign=copy)
 
     def _complete(self, action: Complete) -> None:
         request = self._requests.pop(action.id, None)
@@ -364,8 +358,7 @@ class Checkpoints:
             if self._stored[newer].snapshot.kind is SnapshotKind.CHECKPOINT and newer != self._claimed:
                 self.storage.discard(self._stored[newer].pointer)
             self._discard(newer)
-        if self.lease is not None:
-            self.lease.check()
+        self.storage.check()
 
     def _sink_data(self) -> list[dict[str, Any]]:
         """What the checkpoints that the job may go back to hold of the sinks."""

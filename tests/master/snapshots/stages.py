@@ -12,6 +12,7 @@ from typing import Any
 
 from beadline.checkpoint.actions import Take
 from beadline.checkpoint.coordinator import CheckpointCoordinator
+from beadline.checkpoint.file_storage import FileJobStorage
 from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot
@@ -155,8 +156,8 @@ class Driver:
         self.cluster = TwiceCluster()
         self.inbox: SimpleQueue[Event] = SimpleQueue()
         self.now = 0
-        assert self.home.lease is not None
-        self.lease = self.home.lease
+        assert isinstance(self.home.storage, FileJobStorage)
+        self.lease = self.home.storage
         cluster: Any = self.cluster
         self.sinks = Sinks(
             self.plan,
@@ -177,7 +178,6 @@ class Driver:
         self.checkpoints = Checkpoints(
             coordinator,
             self.home.storage,
-            self.home.lease,
             registry,
             self.sinks,
             self.savepoints,
