@@ -269,16 +269,7 @@ class JobMaster:
             self._results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
         shipping.ship_modules(self._cluster, self._settings.dependencies)
-        storage = self.home.storage
-        self._sinks = Sinks(
-            self.plan,
-            self._cluster,
-            self._group,
-            self.job_id,
-            self._exactly_once,
-            storage.check_if_reachable,
-            storage.epoch,
-        )
+        self._sinks = Sinks(self.plan, self._cluster, self._group, self.home.storage, self._exactly_once)
         sources = self._sources = self._prepare_sources()
         self._checkpoints = self._make_checkpoints()
         # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.

@@ -19,6 +19,7 @@ import xxhash
 
 from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.storage import JobStorage
 from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec
@@ -54,9 +55,9 @@ class _Output:
 class Sinks:
     """All committers of a job.
 
+    :param storage: of the job; knows whether another driver has it, and is asked before anything is published without
+        a checkpoint: nothing else keeps a driver that lost its job from publishing
     :param with_checkpoints: whether publishing waits for checkpoints
-    :param check: raises if another driver has the job; asked before anything is published without a checkpoint
-    :param epoch: of the driver's lease on the job
     :ivar retained: gives the data of the checkpoints that the job may go back to
     """
 
@@ -65,17 +66,15 @@ class Sinks:
         plan: Plan,
         cluster: Cluster,
         group: str,
-        job_id: str,
+        storage: JobStorage,
         with_checkpoints: bool,
-        check: Callable[[], None] = lambda: None,
-        epoch: int = 0,
     ) -> None:
         self._plan = plan
         self._cluster = cluster
         # A group of its own: a step that is run again cancels the jobs of its group, and publishing goes on.
         self._group = f"{group}-publish"
         self._with_checkpoints = with_checkpoints
-        self._check = check
+        self._storage = storage
         self.retained: Callable[[], Iterable[SinkData]] = lambda: ()
         self._committers: dict[str, Committer] = {}
         self._nodes: dict[str, int] = {}
@@ -90,7 +89,7 @@ class Sinks:
             if isinstance(node.spec, SinkSpec):
                 sink: StagedSink = node.spec.sink
                 # Two sinks of one job may write to the same place.
-                sink.prepare(xxhash.xxh3_128_hexdigest(f"{job_id}|{node.uid}".encode()), epoch)
+                sink.prepare(xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}".encode()), storage.epoch)
                 self._committers[node.uid] = sink.committer()
                 self._nodes[node.uid] = node.id
         self._empty = {uid: committer.snapshot() for uid, committer in self._committers.items()}
@@ -123,7 +122,7 @@ class Sinks:
             if not output.released and (final or output.checkpoint is None)
         }
         if ready:
-            self._check()
+            self._storage.check_if_reachable()
             self._precommit(list(ready.values()))
             self.publish([(output.uid, output.committable) for output in ready.values()])
             for number in ready:
@@ -310,7 +309,7 @@ class Sinks:
         """The job has ended. ``discard``: nobody will resume it."""
         if discard:
             try:
-                self._check()
+                self._storage.check_if_reachable()
             except Fenced:
                 discard = False  # another driver has the job, and needs what this one staged
         for uid, committer in self._committers.items():

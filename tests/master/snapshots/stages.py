@@ -163,10 +163,8 @@ class Driver:
             self.plan,
             cluster,
             "group",
-            self.home.job_id,
+            self.home.storage,
             self.settings.exactly_once,
-            self.lease.check,
-            self.lease.epoch,
         )
         coordinator = CheckpointCoordinator(
             self.settings, next_id=self.home.next_id, completed=self.home.recovery_points()

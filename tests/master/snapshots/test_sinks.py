@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,11 +12,14 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.lease import Fenced
+from beadline.checkpoint.memory import MemoryJobStorage
 from beadline.checkpoint.metadata import from_plain, to_plain
+from beadline.checkpoint.storage import JobStorage
 from beadline.connectors.files import RollingPolicy, pieces, renaming
 from beadline.graph.plan import Plan
 from beadline.master.snapshots import sinks as module
 from beadline.master.snapshots.sinks import Sinks
+from tests.checkpoint.snapshots import take_over
 from tests.master.snapshots.stages import TwiceCluster, file_sink, rows_in, sink_plan, staged, staged_files
 
 AT_ONCE = RollingPolicy(part_size=1)
@@ -29,9 +33,16 @@ def _inline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(module, "_LIGHT", -1)  # tasks do it all
 
 
-def make(plan: Plan, with_checkpoints: bool = True, **more: Any) -> Sinks:
+def make(plan: Plan, with_checkpoints: bool = True, storage: JobStorage | None = None) -> Sinks:
     cluster: Any = TwiceCluster()
-    return Sinks(plan, cluster, "group", "0123456789abcdef", with_checkpoints, **more)
+    return Sinks(plan, cluster, "group", storage or MemoryJobStorage("0123456789abcdef"), with_checkpoints)
+
+
+def lost(folder: Path) -> JobStorage:
+    """The place of a job that another driver has taken."""
+    driver = take_over(folder, "this one")
+    take_over(folder, "another")
+    return driver
 
 
 def seal(sinks: Sinks, plan: Plan, rows: list[Any], final: bool = False, now: int = 0) -> None:
@@ -175,16 +186,13 @@ def test_a_light_part_needs_no_slot_of_the_cluster(tmp_path: Path, monkeypatch: 
 
 
 def test_a_driver_that_lost_its_job_removes_nothing_at_the_end(tmp_path: Path) -> None:
-    def fenced() -> None:
-        raise Fenced("folder", 1, 2, "another", "now")
-
-    plan = sink_plan(file_sink(tmp_path))
-    sinks = make(plan, check=fenced)
+    plan = sink_plan(file_sink(tmp_path / "out"))
+    sinks = make(plan, storage=lost(tmp_path / "checkpoints"))
     seal(sinks, plan, [1])
     take(sinks, 1)
-    before = staged_files(tmp_path)
+    before = staged_files(tmp_path / "out")
     sinks.close(discard=True)
-    assert staged_files(tmp_path) == before != []
+    assert staged_files(tmp_path / "out") == before != []
 
 
 def test_what_is_not_visible_yet_is_in_the_next_checkpoint_too(tmp_path: Path) -> None:
@@ -275,15 +283,20 @@ def test_at_least_once_publishes_when_a_step_is_sealed(policy: RollingPolicy, tm
 
 def test_without_a_checkpoint_the_lease_is_looked_at_before_publishing(tmp_path: Path) -> None:
     """A driver that was paused and lost its job would take the names that the new one uses."""
-
-    def fenced() -> None:
-        raise Fenced("folder", 1, 2, "another", "now")
-
-    plan = sink_plan(file_sink(tmp_path, AT_ONCE))
-    sinks = make(plan, with_checkpoints=False, check=fenced)
+    plan = sink_plan(file_sink(tmp_path / "out", AT_ONCE))
+    sinks = make(plan, with_checkpoints=False, storage=lost(tmp_path / "checkpoints"))
     with pytest.raises(Fenced):
         seal(sinks, plan, [1])
-    assert rows_in(tmp_path) == []
+    assert rows_in(tmp_path / "out") == []
+
+
+def test_a_folder_that_is_away_for_a_while_keeps_nobody_from_publishing(tmp_path: Path) -> None:
+    storage = take_over(tmp_path / "checkpoints", "this one")
+    plan = sink_plan(file_sink(tmp_path / "out", AT_ONCE))
+    sinks = make(plan, with_checkpoints=False, storage=storage)
+    shutil.rmtree(storage.folder)
+    seal(sinks, plan, [1])
+    assert rows_in(tmp_path / "out") == ["1"]
 
 
 def test_a_sink_that_the_checkpoint_does_not_know_begins_anew(tmp_path: Path) -> None:
