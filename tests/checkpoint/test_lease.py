@@ -1,9 +1,10 @@
-"""The lease: one owner an epoch, and a driver that is fenced publishes nothing that counts, however late it wakes."""
+"""The lease: one owner per epoch, and a driver that is fenced publishes nothing that counts, however late it wakes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,7 +54,8 @@ def test_each_owner_has_its_epoch_and_fences_the_last(storage: FileJobStorage, t
     assert second.epoch == 2
     second.check()
     with pytest.raises(
-        Fenced, match=r"epoch 1 of the job in .*, and epoch 2 is held by berta@host since 2023-11-14T22"
+        Fenced,
+        match=r"epoch 1 of the job in .*, and epoch 2 is held by berta@host since 2023-11-14T22.*the other driver",
     ) as e:
         first.check()
     assert (e.value.epoch, e.value.by_epoch, e.value.by) == (1, 2, "berta@host")
@@ -79,6 +81,15 @@ def test_a_lease_that_is_gone_is_no_lease(storage: FileJobStorage, tmp_path: Pat
     with pytest.raises(Fenced, match="its lease is gone"):
         write(driver, 1)
     assert storage.completed() == []
+
+
+def test_who_can_not_look_after_publishing_takes_the_job_for_lost(tmp_path: Path) -> None:
+    driver = take_over(tmp_path, "a")
+    lease = Lease.acquire(driver.folder, "b")
+    shutil.rmtree(driver.folder)
+    os.symlink(driver.folder, driver.folder)  # a loop: nobody can list it
+    with pytest.raises(Fenced, match=r"nobody can tell whether it still has it: .* publishes nothing more\.$"):
+        lease.check_after_publishing()
 
 
 def test_a_fenced_driver_removes_nothing(tmp_path: Path) -> None:
