@@ -44,7 +44,7 @@ _USED = re.compile(r"\.?chk-(\d{1,18})(\.[0-9a-f]{8})?")
 class FileJobStorage(JobStorage):
     """A job's folder below a directory, and the lease on it.
 
-    Without a lease nobody else is looked for: that is for those who only read, and for tests.
+    Until it is acquired, nobody looks for other drivers.
 
     :param inline_threshold: runs up to this size stay in ``_metadata``
     :ivar folder: the job's; its lease is there too
