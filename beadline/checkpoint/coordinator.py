@@ -12,8 +12,9 @@ order. The life of a checkpoint:
 
 or, from 1 or 2, *aborted*: declined, failed, expired, subsumed, or swept away by a failure or the end of the job.
 
-Calls must not overlap, so the outside holds a lock around them. Under the same lock it publishes a checkpoint: ask
-``is_pending``, publish, tell ``written``; then nothing is published that has been given up in between.
+Calls must not overlap, and need no lock: only the job master's thread makes them. Threads that write a checkpoint
+report to its inbox. A checkpoint may therefore be given up while a thread still writes it, and appear all the same:
+``written`` then answers with ``Discard``.
 """
 
 from __future__ import annotations

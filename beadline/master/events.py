@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.publishing import Stored
 from beadline.checkpoint.snapshot import Snapshot
-from beadline.checkpoint.storage import Stored
 from beadline.common.savepoint_format_type import SavepointFormatType
 
 

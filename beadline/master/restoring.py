@@ -96,8 +96,7 @@ def _restore(job: Job, running: Running, truth: Truth, snapshot: Snapshot) -> No
         skip_in_flight=snapshot.checkpoint_id == settings.ignored_in_flight,
     )
     truth.book.own(path for path in truth.book.live_files() if running.checkpoints.registry.owns(path))
-    if job.home.lease is not None:
-        job.home.lease.check()
+    job.home.storage.check()
     if len(running.sinks):
         truth.book.own(running.checkpoints.leave_behind(snapshot.checkpoint_id))
     running.sinks.restore(snapshot.committables())

@@ -7,7 +7,6 @@ a snapshot taken, a checkpoint completed, is the order of the calls below.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -46,7 +45,7 @@ from beadline.master.snapshots.checkpoints import Checkpoints, reject
 from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.records import Records
 from beadline.master.snapshots.savepoints import CanonicalSavepoints
-from beadline.master.snapshots.sinks import Owner, Sinks
+from beadline.master.snapshots.sinks import Sinks
 from beadline.master.stepping import Stepper
 from beadline.master.telling import first_line
 from beadline.master.upgrade.comparison import generated_uids
@@ -107,9 +106,8 @@ class Running:
         self.poison = PoisonWatch(job.settings.poison)
         self.processing_time = ProcessingTime(job.settings.clock, job.settings.monotonic)
         home, plan = job.home, job.plan
-        epoch = home.lease.epoch if home.lease is not None else 0
         records = Records()
-        self.sinks = Sinks(plan, job.engine, Owner(home.job_id, epoch, self._check_lease), records, job.exactly_once)
+        self.sinks = Sinks(plan, job.engine, home.storage, records, job.exactly_once)
         self.sinks_at_start = self.sinks.at_start()
         self._sources = _prepared_sources(plan, job.settings.batch)
         self._initial: Positions = {node: source.initial() for node, source in self._sources.items()}
@@ -404,12 +402,6 @@ class Running:
                 source.stop()
             except Exception as error:
                 _LOG.warning("a source could not be stopped: %s", first_line(error))
-
-    def _check_lease(self) -> None:
-        """Without a checkpoint nothing but this look keeps a driver that lost its job from publishing."""
-        if self._job.home.lease is not None:
-            with contextlib.suppress(OSError):
-                self._job.home.lease.check()
 
 
 def _coordinator(job: Job) -> CheckpointCoordinator:

@@ -6,15 +6,17 @@ import time
 import uuid
 from dataclasses import dataclass
 
+from beadline.checkpoint.directory import CheckpointDirectory
+from beadline.checkpoint.file_storage import FileJobStorage
 from beadline.checkpoint.holder import Pause, holder_of
 from beadline.checkpoint.jobs import Job, choose, job_in, listing, refuse_finished
 from beadline.checkpoint.lease import Claim, newest_claim
-from beadline.checkpoint.lookup import canonical
-from beadline.checkpoint.memory import MemoryCheckpointStorage
+from beadline.checkpoint.lookup import canonical, read_snapshot
+from beadline.checkpoint.memory import MemoryJobStorage
 from beadline.checkpoint.metadata import METADATA
 from beadline.checkpoint.settings import JOB_ID, CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.storage import CheckpointStorage, FileSystemCheckpointStorage, read_snapshot
+from beadline.checkpoint.storage import JobStorage
 from beadline.checkpoint.trace import time_text
 from beadline.errors import ConfigurationError
 from beadline.graph.program import Program
@@ -59,36 +61,35 @@ def find_beginning(
       whoever has it is fenced; the same from a job's folder, which stands for the newest checkpoint in it
     - from anything else, or nothing: a new job begins, in a folder that no other job has
     """
-    storage = storage_of(settings)
-    files = storage if isinstance(storage, FileSystemCheckpointStorage) else None
+    directory = _directory_of(settings)
     pointer = settings.restore_path or None
     if pointer == LATEST:
-        if files is None:
+        if directory is None:
             raise ConfigurationError(
                 "'latest' looks for checkpoints in execution.checkpointing.dir, which is not set: set it, or name the "
                 "path of a checkpoint"
             )
-        return _latest(files, settings.job_id, job_name, program, pause)
-    job = _in_folder(files, settings.job_id, pointer) if files is not None and pointer is not None else None
+        return _latest(directory, settings.job_id, job_name, program, pause)
+    job = _in_folder(directory, settings.job_id, pointer) if directory is not None and pointer is not None else None
     if job is not None and job.newest is not None:
         return Beginning(job.job_id, job.newest.pointer, job.snapshot, own=True, newest=True)
     snapshot = read_snapshot(pointer) if pointer is not None else None
-    if files is None:
+    if directory is None:
         return Beginning(settings.job_id or uuid.uuid4().hex, pointer, snapshot)
-    if snapshot is not None and settings.job_id in (None, snapshot.job_id) and _is_in_use(files, snapshot):
+    if snapshot is not None and settings.job_id in (None, snapshot.job_id) and _is_in_use(directory, snapshot):
         return Beginning(snapshot.job_id, pointer, snapshot, own=True)
     if settings.job_id is None and settings.create_subdirectory:
         return Beginning(uuid.uuid4().hex, pointer, snapshot)
-    return _new_in_known_folder(files, settings.job_id, pointer, snapshot, pause)
+    return _new_in_known_folder(directory, settings.job_id, pointer, snapshot, pause)
 
 
 def _latest(
-    files: FileSystemCheckpointStorage, job_id: str | None, job_name: str, program: Program, pause: Pause
+    directory: CheckpointDirectory, job_id: str | None, job_name: str, program: Program, pause: Pause
 ) -> Beginning:
     if job_id is None:
-        job = choose(files.jobs(), job_name, program, files.directory)
+        job = choose(directory.jobs(), job_name, program, directory.path)
     else:
-        job = _with_id(files, job_id)
+        job = _with_id(directory, job_id)
     claim = newest_claim(job.folder)
     refuse_finished(job)
     snapshot, newest = job.snapshot, job.newest
@@ -102,12 +103,12 @@ def _latest(
     return Beginning(job.job_id, newest.pointer, snapshot, True, True, job.folder, claim)
 
 
-def _with_id(files: FileSystemCheckpointStorage, job_id: str) -> Job:
-    job = job_in(files.job_folder(job_id), job_id)
+def _with_id(directory: CheckpointDirectory, job_id: str) -> Job:
+    job = job_in(directory.job_folder(job_id), job_id)
     if job is not None:
         return job
-    none = f"'latest' found no checkpoint of job '{job_id}' ({JOB_ID}) in {files.directory}"
-    others = sorted(files.jobs(), key=lambda job: job.time, reverse=True)
+    none = f"'latest' found no checkpoint of job '{job_id}' ({JOB_ID}) in {directory.path}"
+    others = sorted(directory.jobs(), key=lambda job: job.time, reverse=True)
     if not others:
         raise SnapshotError(
             f"{none}: it never took one there, or it was cancelled or failed and kept none. Start it without -s"
@@ -118,29 +119,29 @@ def _with_id(files: FileSystemCheckpointStorage, job_id: str) -> Job:
     )
 
 
-def _in_folder(files: FileSystemCheckpointStorage, job_id: str | None, pointer: str) -> Job | None:
+def _in_folder(directory: CheckpointDirectory, job_id: str | None, pointer: str) -> Job | None:
     """The job whose folder was named. A single checkpoint of a living job would be gone before the new driver has
     started."""
     folder = canonical(pointer)
     if not is_folder(folder) or size_of(join(folder, METADATA)) is not None:
         return None
     job = job_in(folder)
-    if job is None or files.job_folder(job.job_id) != folder or job_id not in (None, job.job_id):
+    if job is None or directory.job_folder(job.job_id) != folder or job_id not in (None, job.job_id):
         return None
     refuse_finished(job)
     return job
 
 
-def _is_in_use(files: FileSystemCheckpointStorage, snapshot: Snapshot) -> bool:
+def _is_in_use(directory: CheckpointDirectory, snapshot: Snapshot) -> bool:
     """Whether the snapshot is a checkpoint in the folder that its job would use now."""
     if snapshot.kind is not SnapshotKind.CHECKPOINT:
         return False
-    listed = files.completed(snapshot.job_id)
+    listed = directory.completed(snapshot.job_id)
     return any(e.checkpoint_id == snapshot.checkpoint_id and e.snapshot == snapshot for e in listed)
 
 
 def _new_in_known_folder(
-    files: FileSystemCheckpointStorage,
+    directory: CheckpointDirectory,
     job_id: str | None,
     pointer: str | None,
     snapshot: Snapshot | None,
@@ -148,7 +149,7 @@ def _new_in_known_folder(
 ) -> Beginning:
     """A new job in a folder that another may have: one folder, one job."""
     made = job_id or uuid.uuid4().hex
-    folder = files.job_folder(made)
+    folder = directory.job_folder(made)
     claim = newest_claim(folder)
     there = job_in(folder)
     if there is not None and there.has_finished:
@@ -171,8 +172,17 @@ def _new_in_known_folder(
     )
 
 
-def storage_of(settings: CheckpointSettings) -> CheckpointStorage:
-    if settings.storage is Storage.FILESYSTEM:
-        assert settings.directory is not None
-        return FileSystemCheckpointStorage(settings.directory, settings.inline_threshold, settings.create_subdirectory)
-    return MemoryCheckpointStorage(settings.max_state_size)
+def _directory_of(settings: CheckpointSettings) -> CheckpointDirectory | None:
+    """Where jobs keep their checkpoints; None if that is each driver's memory."""
+    if settings.storage is not Storage.FILESYSTEM:
+        return None
+    assert settings.directory is not None
+    return CheckpointDirectory(settings.directory, settings.create_subdirectory)
+
+
+def storage_of(settings: CheckpointSettings, job_id: str) -> JobStorage:
+    """The place of a job, of the kind that its settings choose."""
+    directory = _directory_of(settings)
+    if directory is None:
+        return MemoryJobStorage(job_id, settings.max_state_size)
+    return FileJobStorage(directory, job_id, settings.inline_threshold)

@@ -20,11 +20,11 @@ from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.disposal import dispose_savepoint
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.lease import Fenced
+from beadline.checkpoint.publishing import Stored
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.registry import SharedFiles
 from beadline.checkpoint.settings import ClaimMode
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.storage import FileSystemCheckpointStorage, Stored
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
@@ -66,7 +66,6 @@ class Checkpoints:
         self.savepoints = savepoints
         self.stopped_with: CheckpointKind | None = None
         self._storage = home.storage
-        self._lease = home.lease
         self._records = records
         self._sinks = sinks
         self._clock = clock
@@ -258,21 +257,17 @@ class Checkpoints:
 
     def _write(self, snapshot: Snapshot) -> Stored:
         """In a thread: make everything durable, then the metadata."""
-        if isinstance(self._storage, FileSystemCheckpointStorage):
-            # What the job started from belongs to somebody else, who may delete it once there is a checkpoint.
-            copy = self.coordinator.settings.claim_mode is ClaimMode.NO_CLAIM
-            return self._storage.write(snapshot, self._lease, copy_foreign=copy)
-        return self._storage.write(snapshot, self._lease)
+        # What the job started from belongs to somebody else, who may delete it once there is a checkpoint.
+        copy = self.coordinator.settings.claim_mode is ClaimMode.NO_CLAIM
+        return self._storage.write(snapshot, copy_foreign=copy)
 
     def _write_savepoint(self, take: Take, snapshot: Snapshot, request: Request, exporter: Exporter) -> Stored:
         """In another thread, for as long as there is state: no checkpoint waits for it."""
         assert request.directory is not None
-        storage = self._storage
-        if not isinstance(storage, FileSystemCheckpointStorage):
-            storage = FileSystemCheckpointStorage(request.directory)
         canonical = request.format is SavepointFormatType.CANONICAL
         fill = self.savepoints.filler(take, exporter) if canonical else None
-        return storage.write_savepoint(self._sinks.portable(snapshot, take.kind.commits), request.directory, fill)
+        portable = self._sinks.portable(snapshot, take.kind.commits)
+        return self._storage.write_savepoint(portable, request.directory, fill)
 
     def complete(self, action: Complete) -> None:
         record = self._records[action.id]
@@ -372,8 +367,7 @@ class Checkpoints:
                 if record.stored.snapshot.kind is SnapshotKind.CHECKPOINT and not record.claimed:
                     self._storage.discard(record.stored.pointer)
                 freed |= self.discard(record.id)
-        if self._lease is not None:
-            self._lease.check()
+        self._storage.check()
         return freed
 
     def quiet(self) -> None:

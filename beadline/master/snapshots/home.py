@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Set
-from pathlib import Path
 
-from beadline.checkpoint import finished
 from beadline.checkpoint.claiming import check_claimable, claimable
-from beadline.checkpoint.lease import Lease
-from beadline.checkpoint.lookup import folder_of
+from beadline.checkpoint.lookup import Listed, folder_of, read_snapshot
+from beadline.checkpoint.publishing import Stored
 from beadline.checkpoint.retained import CompletedCheckpoint
 from beadline.checkpoint.settings import CheckpointSettings, ClaimMode
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.storage import FileSystemCheckpointStorage, Listed, Stored, read_snapshot
 from beadline.checkpoint.trace import Trace
-from beadline.errors import BeadlineError, ConfigurationError
+from beadline.errors import BeadlineError
 from beadline.graph.program import Program
 from beadline.master.snapshots.beginning import Beginning, find_beginning, storage_of
-from beadline.state.files import join
 
 _LOG = logging.getLogger("beadline")
 
@@ -37,6 +31,7 @@ class Home:
     :param accept: looks at what the job would start from, and raises if it can't
     :param program: whose job it is
     :param beginning: what :func:`~.beginning.find_beginning` has found, if it was asked already
+    :ivar storage: its checkpoints and state, and the right to write them
     :ivar start: what the job starts from; None for the beginning
     :ivar completed: checkpoints of its own that are already there, oldest first
     :ivar claimed: where the snapshot is that the job has claimed
@@ -54,25 +49,19 @@ class Home:
         self._settings = settings
         self._job_name = job_name
         self._program = program or Program()
-        self.lease: Lease | None = None
         self.completed: list[Stored] = []
         self.claimed: str | None = None
         self.claimed_files: frozenset[str] = frozenset()
-        self._temporary: str | None = None
         if beginning is None or not beginning.holds:
             beginning = find_beginning(settings, job_name, self._program)
-        self.storage = storage_of(settings)
         self._newest = beginning.newest
         self.job_id, self.pointer, self.start = beginning.job_id, beginning.pointer, beginning.snapshot
+        self.storage = storage_of(settings, self.job_id)
         if self.start is not None and self.pointer is not None and accept is not None:
             accept(self.pointer, self.start)  # before anything is made, and before another driver is fenced
         if not beginning.own:
             self._begin_elsewhere()
-        if isinstance(self.storage, FileSystemCheckpointStorage):
-            if not beginning.own:
-                finished.make_room(self.storage, self.job_id)
-            self.lease = Lease.acquire(self.storage.job_folder(self.job_id))
-            self.storage.hold(self.lease)
+        self.storage.acquire(is_new=not beginning.own)
         try:
             if beginning.own:
                 self._continue()
@@ -80,15 +69,10 @@ class Home:
                     assert self.pointer is not None
                     assert self.start is not None
                     accept(self.pointer, self.start)
-            self._drop_traces()
+            self.storage.begin(job_name, self._program)
         except BaseException:
             self.leave()
             raise
-
-    def _drop_traces(self) -> None:
-        """From now on this is the run of the program that counts, and it has not finished."""
-        if isinstance(self.storage, FileSystemCheckpointStorage):
-            finished.job_begins(self.storage, self.job_id, self._job_name, self._program)
 
     def _begin_elsewhere(self) -> None:
         """Check what a new job starts from, before anything is made."""
@@ -106,7 +90,7 @@ class Home:
 
         Listed again: the former driver may have completed one more before it was fenced.
         """
-        listed = self.storage.completed(self.job_id)
+        listed = self.storage.completed()
         if self._newest:
             self.pointer, self.start = self._newest_good(listed)
         elif self.start is not None and self.pointer is not None:
@@ -123,9 +107,7 @@ class Home:
     def next_id(self) -> int:
         """The number of the next checkpoint: above all that were ever used in the folder."""
         used = self.start.checkpoint_id if self.start is not None else 0
-        if isinstance(self.storage, FileSystemCheckpointStorage):
-            used = max(used, self.storage.highest_number(self.job_id))
-        return used + 1
+        return max(used, self.storage.highest_number()) + 1
 
     def recovery_points(self) -> list[CompletedCheckpoint]:
         return [CompletedCheckpoint(s.snapshot.checkpoint_id, s.snapshot.step) for s in self.completed]
@@ -161,37 +143,18 @@ class Home:
 
     def state_folder(self, attempt: int, one_machine: bool) -> str:
         """Where the runs of an attempt go: a folder that all executors reach."""
-        if isinstance(self.storage, FileSystemCheckpointStorage):
-            assert self.lease is not None
-            self.lease.check()  # a folder that is away for a while must not be made anew, without the lease
-            return self.storage.prepare(self.job_id, self.lease.epoch)
-        if not one_machine:
-            raise ConfigurationError(
-                "the job runs on a cluster and has no folder for its state that all executors reach: "
-                "set execution.checkpointing.dir to one (hdfs://, s3:// or a shared mount)"
-            )
-        if self._temporary is None:
-            self._temporary = tempfile.mkdtemp(prefix="beadline-state-")
-        # Checkpoints in memory hold all they need: nothing goes back to the files of an earlier attempt.
-        for older in Path(self._temporary).iterdir():
-            shutil.rmtree(older, ignore_errors=True)
-        folder = join(self._temporary, str(attempt))
-        Path(folder).mkdir(exist_ok=True)
-        return folder
+        return self.storage.state_folder(attempt, one_machine)
 
     def owned_folder(self) -> str:
         """Files below it may be deleted when nobody needs them."""
-        if isinstance(self.storage, FileSystemCheckpointStorage):
-            return self.storage.shared_folder(self.job_id)
-        return self._temporary or ""
+        return self.storage.owned_folder()
 
     def drop_orphans(self, needed: set[str]) -> None:
         """Remove what attempts that came to nothing have left. No step may be under way."""
-        if isinstance(self.storage, FileSystemCheckpointStorage):
-            try:
-                self.storage.delete(self.storage.orphans(self.job_id, needed))
-            except (SnapshotError, OSError) as error:
-                _LOG.warning("files that nobody needs stay for now: %s", error)
+        try:
+            self.storage.delete(self.storage.orphans(needed))
+        except (SnapshotError, OSError) as error:
+            _LOG.warning("files that nobody needs stay for now: %s", error)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files that nobody needs, of the job's own folder or claimed; never any other."""
@@ -210,26 +173,21 @@ class Home:
 
     def hold(self) -> None:
         """From now on others can see that the job's driver is alive."""
-        if self.lease is not None:
-            self.lease.hold()
+        self.storage.show_life()
 
     def let_go(self) -> None:
         """The driver has ended, however it did."""
-        if self.lease is not None:
-            self.lease.let_go()
+        self.storage.let_go()
 
     def note_finish(self, now: int) -> None:
         """The job has finished and all its output is visible. Call it before anything is removed: a crash in between
         must not look as if the job had never run."""
-        if self.lease is None or not isinstance(self.storage, FileSystemCheckpointStorage):
-            return
         if not self._settings.enabled:
             return  # without checkpoints nobody resumes it
         chosen = self._settings.job_id is not None
-        trace = Trace(self.job_id, self._job_name, self._program, now, self.lease.epoch, chosen)
+        trace = Trace(self.job_id, self._job_name, self._program, now, self.storage.epoch, chosen)
         try:
-            self.lease.check()
-            finished.leave_trace(self.storage, trace)
+            self.storage.leave_trace(trace)
         except (BeadlineError, OSError) as error:
             _LOG.warning("the job has finished, but can't leave a note of that: %s", error)
 
@@ -239,14 +197,12 @@ class Home:
 
     def close(self, resumable: bool) -> None:
         """The job has ended. If nobody can resume it, nothing of it stays but the note that it has finished."""
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-        if self.lease is not None:
-            self.lease.release()
-        if isinstance(self.storage, FileSystemCheckpointStorage) and not resumable:
-            try:
-                # Only a random id never comes again.
-                again = self._settings.job_id is not None or not self._settings.create_subdirectory
-                self.storage.remove_job(self.job_id, comes_again=again)
-            except (SnapshotError, OSError) as error:
-                _LOG.warning("the job has ended, but its folder stays: %s", error)
+        self.storage.release()
+        if resumable:
+            return
+        # Only a random id never comes again.
+        again = self._settings.job_id is not None or not self._settings.create_subdirectory
+        try:
+            self.storage.remove(comes_again=again)
+        except (SnapshotError, OSError) as error:
+            _LOG.warning("the job has ended, but its folder stays: %s", error)

@@ -25,8 +25,8 @@ from enum import Enum
 from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.publishing import Stored
 from beadline.checkpoint.snapshot import Snapshot
-from beadline.checkpoint.storage import Stored
 from beadline.master.events import Request
 
 

@@ -19,6 +19,7 @@ import xxhash
 
 from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.storage import JobStorage
 from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec
@@ -52,33 +53,24 @@ class _Output:
     released: bool = False
 
 
-@dataclass(frozen=True)
-class Owner:
-    """Whose sinks they are.
-
-    :ivar epoch: of the driver's lease on the job
-    :ivar check: raises if another driver has the job; asked before anything is published without a checkpoint
-    """
-
-    job_id: str
-    epoch: int = 0
-    check: Callable[[], None] = lambda: None
-
-
 class Sinks:
     """All committers of a job.
 
+    :param storage: of the job; knows whether another driver has it, and is asked before anything is published without
+        a checkpoint: nothing else keeps a driver that lost its job from publishing
     :param records: the checkpoints that the job may go back to
     :param with_checkpoints: whether publishing waits for checkpoints
     """
 
-    def __init__(self, plan: Plan, engine: Engine, owner: Owner, records: Records, with_checkpoints: bool) -> None:
+    def __init__(
+        self, plan: Plan, engine: Engine, storage: JobStorage, records: Records, with_checkpoints: bool
+    ) -> None:
         self._plan = plan
         self._engine = engine
         # A group of its own: a step that is run again cancels the tasks of its group, and publishing goes on.
-        self._group = f"beadline-{owner.job_id}-publish"
+        self._group = f"beadline-{storage.job_id}-publish"
         self._with_checkpoints = with_checkpoints
-        self._check = owner.check
+        self._storage = storage
         self._records = records
         self._committers: dict[str, Committer] = {}
         self._nodes: dict[str, int] = {}
@@ -93,7 +85,7 @@ class Sinks:
             if isinstance(node.spec, SinkSpec):
                 sink: StagedSink = node.spec.sink
                 # Two sinks of one job may write to the same place.
-                sink.prepare(xxhash.xxh3_128_hexdigest(f"{owner.job_id}|{node.uid}".encode()), owner.epoch)
+                sink.prepare(xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}".encode()), storage.epoch)
                 self._committers[node.uid] = sink.committer()
                 self._nodes[node.uid] = node.id
         self._empty = {uid: committer.snapshot() for uid, committer in self._committers.items()}
@@ -126,7 +118,7 @@ class Sinks:
             if not output.released and (final or output.checkpoint is None)
         }
         if ready:
-            self._check()
+            self._storage.check_if_reachable()
             self._precommit(list(ready.values()))
             self.publish([(output.uid, output.committable) for output in ready.values()])
             for number in ready:
@@ -312,7 +304,7 @@ class Sinks:
         """The job has ended. ``discard``: nobody will resume it."""
         if discard:
             try:
-                self._check()
+                self._storage.check_if_reachable()
             except Fenced:
                 discard = False  # another driver has the job, and needs what this one staged
         for uid, committer in self._committers.items():

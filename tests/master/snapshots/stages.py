@@ -23,6 +23,7 @@ from beadline.checkpoint.actions import (
 )
 from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.ends import End
+from beadline.checkpoint.file_storage import FileJobStorage
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.connectors.files import RollingPolicy, RowFileSink
@@ -35,7 +36,7 @@ from beadline.master.snapshots.checkpoints import Checkpoints, reject
 from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.records import Records
 from beadline.master.snapshots.savepoints import CanonicalSavepoints
-from beadline.master.snapshots.sinks import Owner, Sinks
+from beadline.master.snapshots.sinks import Sinks
 from beadline.master.threads import Threads
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.exporting import export
@@ -175,14 +176,14 @@ class Driver:
         self.cluster = TwiceCluster()
         self.inbox: SimpleQueue[Event] = SimpleQueue()
         self.now = 0
-        assert self.home.lease is not None
-        self.lease = self.home.lease
+        assert isinstance(self.home.storage, FileJobStorage)
+        self.lease = self.home.storage
         cluster: Any = self.cluster
         records = Records()
         self.sinks = Sinks(
             self.plan,
             cluster,
-            Owner(self.home.job_id, self.lease.epoch, self.lease.check),
+            self.home.storage,
             records,
             self.settings.exactly_once,
         )

@@ -101,7 +101,7 @@ def test_several_runs_of_a_program_are_several_jobs(tmp_path: Path) -> None:
         assert f"{driver.home.job_id}: 'job', /jobs/count.py: {pointer} of 1970-01-01" in text
     assert find(tmp_path, runs[0][1]).job_id == runs[0][0].home.job_id
     for driver, _ in runs[1:]:
-        shutil.rmtree(driver.home.storage.job_folder(driver.home.job_id))  # type: ignore[attr-defined]
+        shutil.rmtree(driver.lease.folder)
     assert find(tmp_path, "latest").pointer == runs[0][1]
 
 
@@ -114,8 +114,7 @@ def test_who_comes_first_while_spark_starts(tmp_path: Path) -> None:
     assert not found.holds
     with pytest.raises(SnapshotError, match="which still runs"):
         Home(settings(tmp_path, "latest"), "job", None, PROGRAM, found)
-    assert first.lease is not None
-    first.lease.check()
+    first.storage.check()
 
 
 def test_a_folder_stands_for_the_newest_checkpoint_in_it(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from beadline.checkpoint.actions import CheckpointKind
 from beadline.checkpoint.ends import End, Fate
 from beadline.checkpoint.lease import Fenced, Lease
+from beadline.checkpoint.lookup import read_snapshot
 from beadline.checkpoint.settings import Retention
-from beadline.checkpoint.storage import read_snapshot
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.connectors.files import RollingPolicy, pieces
@@ -97,7 +97,7 @@ def test_files_of_retained_checkpoints_are_never_garbage(retained: int, tmp_path
         pointers = driver.checkpoints.pointers
         assert sorted(pointers) == list(range(max(1, number - retained + 1), number + 1))
         assert all(whole(driver, pointer) for pointer in pointers.values())
-        on_disk = {path.name for path in Path(driver.home.storage.job_folder(driver.home.job_id)).glob("chk-*")}  # type: ignore[attr-defined]
+        on_disk = {path.name for path in Path(driver.lease.folder).glob("chk-*")}
         assert on_disk == {f"chk-{id}" for id in pointers}
 
 
@@ -192,7 +192,7 @@ def test_staged_rows_of_one_that_was_given_up_stay_until_it_is_gone(
     assert rows_in(tmp_path / "out") == rows(3)
     # Or it lives and hears of it.
     with pytest.raises(Fenced):
-        driver.home.lease.check()  # type: ignore[union-attr]
+        driver.home.storage.check()
     assert isinstance(late, Written)
 
 
@@ -587,7 +587,7 @@ def test_a_fenced_driver_deletes_nothing(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     driver.step()
     pointer = driver.checkpoint()
-    Lease.acquire(driver.home.storage.job_folder(driver.home.job_id))  # type: ignore[attr-defined]
+    Lease.acquire(driver.lease.folder)
     with pytest.raises(Fenced):
         driver.checkpoints.leave_behind(0)
     driver.drop_garbage(frozenset(read_snapshot(pointer).files()))

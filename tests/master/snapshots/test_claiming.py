@@ -15,9 +15,9 @@ from beadline.checkpoint import metadata
 from beadline.checkpoint.actions import CheckpointKind
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.lease import Lease
+from beadline.checkpoint.lookup import read_snapshot
 from beadline.checkpoint.settings import ClaimMode, Retention
 from beadline.checkpoint.snapshot import SnapshotError
-from beadline.checkpoint.storage import read_snapshot
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.master.events import Request
 from tests.checkpoint.snapshots import all_files
@@ -202,7 +202,7 @@ def test_a_fenced_driver_deletes_nothing_of_what_it_claimed(format: SavepointFor
     path = a_savepoint(tmp_path, format)
     driver = Driver(tmp_path / "new", restore_path=str(path), **CLAIM)
     driver.step()
-    Lease.acquire(driver.home.storage.job_folder(driver.home.job_id))  # type: ignore[attr-defined]
+    Lease.acquire(driver.lease.folder)
     before = all_files(path)
     driver.checkpoints._discard(driver.home.start.checkpoint_id)  # type: ignore[union-attr]
     driver.home.delete(driver.home.claimed_files)

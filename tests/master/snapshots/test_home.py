@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.directory import CheckpointDirectory
 from beadline.checkpoint.lease import Fenced
-from beadline.checkpoint.memory import MemoryCheckpointStorage
+from beadline.checkpoint.lookup import read_snapshot
+from beadline.checkpoint.memory import MemoryJobStorage
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.errors import ConfigurationError
 from beadline.master.events import Request
 from beadline.master.snapshots.home import Home
@@ -50,7 +51,7 @@ def test_a_new_job_has_a_folder_of_its_own(tmp_path: Path) -> None:
         assert Path(folder).parent == Path(made.owned_folder())
         assert Path(folder).parent.parent.name == made.job_id
         assert made.state_folder(2, one_machine=False) == folder
-        assert made.lease is not None
+        assert made.storage.epoch == 1
         made.close(resumable=False)
     assert os.listdir(tmp_path / "checkpoints") == []
 
@@ -64,10 +65,10 @@ def test_a_job_that_is_resumed_goes_on_in_its_folder(spelling: str, tmp_path: Pa
     assert made.start.checkpoint_id == 3
     assert [c.id for c in made.recovery_points()] == [1, 2, 3]
     assert made.next_id == 4
-    assert (made.lease.epoch if made.lease else None) == 2
+    assert made.storage.epoch == 2
     assert made.state_folder(1, False).endswith("/shared/2"), "a fenced driver's workers write elsewhere"
     with pytest.raises(Fenced):
-        driver.home.lease.check()  # type: ignore[union-attr]
+        driver.home.storage.check()
 
 
 def test_a_snapshot_that_is_not_accepted_fences_nobody(tmp_path: Path) -> None:
@@ -84,8 +85,7 @@ def test_a_snapshot_that_is_not_accepted_fences_nobody(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="not this one"):
         Home(settings(tmp_path / "checkpoints", restore_path=pointer), "job", accept, PROGRAM)
     assert seen == [(pointer, 1)]
-    assert driver.home.lease is not None
-    driver.home.lease.check()
+    driver.home.storage.check()
     assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
 
 
@@ -128,8 +128,6 @@ def test_latest_needs_a_directory() -> None:
 
 def damage(pointer: str, how: str) -> str:
     """Spoil the newest run of a checkpoint, or its metadata; gives the file."""
-    from beadline.checkpoint.storage import read_snapshot
-
     path = Path(pointer) / "_metadata"
     if not how.startswith("metadata"):
         path = Path(next(iter(read_snapshot(pointer).operators[1].keyed)).runs[-1].path)  # type: ignore[union-attr, arg-type]
@@ -160,7 +158,7 @@ def test_a_damaged_newest_one_is_named_and_the_one_before_is_used(
         path in record.getMessage() and "the one before it is tried" in record.message for record in caplog.records
     )
     assert made.next_id == 4
-    made.lease.check()  # type: ignore[union-attr]
+    made.storage.check()
 
 
 @pytest.mark.parametrize("how", DAMAGES)
@@ -203,7 +201,7 @@ def test_a_savepoint_starts_a_new_job(tmp_path: Path) -> None:
     assert made.job_id != driver.home.job_id
     assert made.start is not None
     assert (made.start.checkpoint_id, made.next_id, made.completed) == (1, 2, [])
-    driver.home.lease.check()  # type: ignore[union-attr]
+    driver.home.storage.check()
 
 
 def test_a_checkpoint_elsewhere_starts_a_new_job(tmp_path: Path) -> None:
@@ -212,7 +210,7 @@ def test_a_checkpoint_elsewhere_starts_a_new_job(tmp_path: Path) -> None:
     assert made.job_id != driver.home.job_id
     assert made.start is not None
     assert (made.next_id, made.completed) == (3, [])
-    driver.home.lease.check()  # type: ignore[union-attr]
+    driver.home.storage.check()
     made.drop_orphans(set())
     made.close(resumable=False)
     assert made.storage.verify(made.start) == [], "what it started from stays untouched"
@@ -225,15 +223,15 @@ def test_the_former_driver_may_complete_one_more_before_it_is_fenced(
     driver.step()
     driver.checkpoint()
     driver.lease.let_go()  # it is elsewhere and seems to be dead
-    jobs = FileSystemCheckpointStorage.jobs
+    jobs = CheckpointDirectory.jobs
 
-    def slow(self: FileSystemCheckpointStorage) -> Any:
+    def slow(self: CheckpointDirectory) -> Any:
         found = jobs(self)
         driver.step()
         driver.checkpoint()
         return found
 
-    monkeypatch.setattr(FileSystemCheckpointStorage, "jobs", slow)
+    monkeypatch.setattr(CheckpointDirectory, "jobs", slow)
     made = home(tmp_path, "latest")
     assert made.start is not None
     assert made.start.checkpoint_id == 2
@@ -242,8 +240,8 @@ def test_the_former_driver_may_complete_one_more_before_it_is_fenced(
 
 def test_without_a_directory_checkpoints_are_in_memory() -> None:
     made = Home(CheckpointSettings(interval_ms=1000), "job")
-    assert isinstance(made.storage, MemoryCheckpointStorage)
-    assert (made.lease, made.start, made.next_id) == (None, None, 1)
+    assert isinstance(made.storage, MemoryJobStorage)
+    assert (made.storage.epoch, made.start, made.next_id) == (0, None, 1)
     with pytest.raises(ConfigurationError, match=r"set execution\.checkpointing\.dir"):
         made.state_folder(1, one_machine=False)
     first = Path(made.state_folder(1, one_machine=True))

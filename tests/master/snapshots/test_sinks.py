@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,12 +12,15 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.lease import Fenced
+from beadline.checkpoint.memory import MemoryJobStorage
 from beadline.checkpoint.metadata import from_plain, to_plain
+from beadline.checkpoint.storage import JobStorage
 from beadline.connectors.files import RollingPolicy, pieces, renaming
 from beadline.graph.plan import Plan
 from beadline.master.snapshots import sinks as module
 from beadline.master.snapshots.records import Records
-from beadline.master.snapshots.sinks import Owner, Sinks
+from beadline.master.snapshots.sinks import Sinks
+from tests.checkpoint.snapshots import take_over
 from tests.master.snapshots.stages import TwiceCluster, file_sink, rows_in, sink_plan, staged, staged_files
 
 AT_ONCE = RollingPolicy(part_size=1)
@@ -30,9 +34,32 @@ def _inline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(module, "_LIGHT", -1)  # tasks do it all
 
 
-def make(plan: Plan, with_checkpoints: bool = True, **more: Any) -> Sinks:
+class Kept(Records):
+    """The checkpoints that the job may go back to, as far as sinks see them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data: Callable[[], list[Any]] = list
+
+    def sink_data(self) -> list[Any]:
+        return self.data()
+
+
+def keep(sinks: Sinks, data: Callable[[], list[Any]]) -> None:
+    assert isinstance(sinks._records, Kept)
+    sinks._records.data = data
+
+
+def make(plan: Plan, with_checkpoints: bool = True, storage: JobStorage | None = None) -> Sinks:
     cluster: Any = TwiceCluster()
-    return Sinks(plan, cluster, Owner("0123456789abcdef", **more), Records(), with_checkpoints)
+    return Sinks(plan, cluster, storage or MemoryJobStorage("0123456789abcdef"), Kept(), with_checkpoints)
+
+
+def lost(folder: Path) -> JobStorage:
+    """The place of a job that another driver has taken."""
+    driver = take_over(folder, "this one")
+    take_over(folder, "another")
+    return driver
 
 
 def seal(sinks: Sinks, plan: Plan, rows: list[Any], final: bool = False, now: int = 0) -> None:
@@ -123,11 +150,11 @@ def test_what_a_consumer_has_taken_does_not_come_back(survives: bool, tmp_path: 
     data = take(sinks, 1)
     complete(sinks, 1)
     assert consume(tmp_path) == ["1"]
-    sinks.retained = lambda: [data]
+    keep(sinks, lambda: [data])
     seal(sinks, plan, [2])
     take(sinks, 2)  # and is given up
     again = sinks if survives else make(plan)
-    again.retained = lambda: [data]
+    keep(again, lambda: [data])
     again.restore(data)
     assert rows_in(tmp_path) == []
     assert ready_files(tmp_path) == []
@@ -176,16 +203,13 @@ def test_a_light_part_needs_no_slot_of_the_cluster(tmp_path: Path, monkeypatch: 
 
 
 def test_a_driver_that_lost_its_job_removes_nothing_at_the_end(tmp_path: Path) -> None:
-    def fenced() -> None:
-        raise Fenced("folder", 1, 2, "another", "now")
-
-    plan = sink_plan(file_sink(tmp_path))
-    sinks = make(plan, check=fenced)
+    plan = sink_plan(file_sink(tmp_path / "out"))
+    sinks = make(plan, storage=lost(tmp_path / "checkpoints"))
     seal(sinks, plan, [1])
     take(sinks, 1)
-    before = staged_files(tmp_path)
+    before = staged_files(tmp_path / "out")
     sinks.close(discard=True)
-    assert staged_files(tmp_path) == before != []
+    assert staged_files(tmp_path / "out") == before != []
 
 
 def test_what_is_not_visible_yet_is_in_the_next_checkpoint_too(tmp_path: Path) -> None:
@@ -245,7 +269,7 @@ def test_going_back_publishes_again_and_takes_later_rows_away(policy: RollingPol
     sinks = make(plan)
     seal(sinks, plan, [1])
     data = take(sinks, 1)
-    sinks.retained = lambda: [data]
+    keep(sinks, lambda: [data])
     complete(sinks, 1)
     seal(sinks, plan, [2])
     take(sinks, 2)
@@ -265,7 +289,7 @@ def test_at_least_once_publishes_when_a_step_is_sealed(policy: RollingPolicy, tm
     seal(sinks, plan, [1], now=0)
     seal(sinks, plan, [2], now=10)
     data = take(sinks, 1)
-    sinks.retained = lambda: [data]
+    keep(sinks, lambda: [data])
     seal(sinks, plan, [3], now=20)
     assert rows_in(tmp_path) == ["1", "2", "3"]
     sinks.restore(data)
@@ -276,15 +300,20 @@ def test_at_least_once_publishes_when_a_step_is_sealed(policy: RollingPolicy, tm
 
 def test_without_a_checkpoint_the_lease_is_looked_at_before_publishing(tmp_path: Path) -> None:
     """A driver that was paused and lost its job would take the names that the new one uses."""
-
-    def fenced() -> None:
-        raise Fenced("folder", 1, 2, "another", "now")
-
-    plan = sink_plan(file_sink(tmp_path, AT_ONCE))
-    sinks = make(plan, with_checkpoints=False, check=fenced)
+    plan = sink_plan(file_sink(tmp_path / "out", AT_ONCE))
+    sinks = make(plan, with_checkpoints=False, storage=lost(tmp_path / "checkpoints"))
     with pytest.raises(Fenced):
         seal(sinks, plan, [1])
-    assert rows_in(tmp_path) == []
+    assert rows_in(tmp_path / "out") == []
+
+
+def test_a_folder_that_is_away_for_a_while_keeps_nobody_from_publishing(tmp_path: Path) -> None:
+    storage = take_over(tmp_path / "checkpoints", "this one")
+    plan = sink_plan(file_sink(tmp_path / "out", AT_ONCE))
+    sinks = make(plan, with_checkpoints=False, storage=storage)
+    shutil.rmtree(storage.folder)
+    seal(sinks, plan, [1])
+    assert rows_in(tmp_path / "out") == ["1"]
 
 
 def test_a_sink_that_the_checkpoint_does_not_know_begins_anew(tmp_path: Path) -> None:
@@ -322,7 +351,7 @@ def test_publishing_has_a_job_group_of_its_own(tmp_path: Path) -> None:
     take(sinks, 1)
     complete(sinks, 1)
     cluster: Any = sinks._engine
-    assert set(cluster.groups) == {"group-publish"}
+    assert set(cluster.groups) == {"beadline-0123456789abcdef-publish"}
 
 
 def test_older_checkpoints_keep_what_newer_ones_have_published(tmp_path: Path) -> None:
@@ -334,14 +363,14 @@ def test_older_checkpoints_keep_what_newer_ones_have_published(tmp_path: Path) -
     complete(sinks, 1)
     seal(sinks, plan, [2], final=True)
     second = take(sinks, 2)
-    sinks.retained = lambda: [first, second]
+    keep(sinks, lambda: [first, second])
     complete(sinks, 2)
     assert rows_in(tmp_path) == ["1", "2"]
     sinks.restore(first)
     assert rows_in(tmp_path) == []
     seal(sinks, plan, [2], final=True)
     take(sinks, 3)
-    sinks.retained = list
+    keep(sinks, list)
     complete(sinks, 3)
     assert rows_in(tmp_path) == ["1", "2"]
     assert staged_files(tmp_path) == []
@@ -401,7 +430,7 @@ def drive(sinks: Sinks, plan: Plan, disk: dict[str, Any], power: Power) -> None:
         data = stored(sinks.precommit(data))
         power.passes("pre-committed" if not pending else "next pre-committed")
         disk.update(position=position, number=number, data=data)
-        sinks.retained = lambda: [disk["data"]]
+        keep(sinks, lambda: [disk["data"]])
         power.passes("written" if not pending else "next written")
         pending.append((number, sinks.completed(number)))
         # Publishing is one checkpoint behind, until the end.
@@ -433,7 +462,7 @@ def test_a_crash_at_any_point_gives_every_row_once(
     for point in (first, second, "never"):
         plan = sink_plan(file_sink(tmp_path, policy))
         sinks = make(plan)
-        sinks.retained = lambda: [disk["data"]] if "data" in disk else []
+        keep(sinks, lambda: [disk["data"]] if "data" in disk else [])
         sinks.restore(disk.get("data", {}))
         seen = taken + rows_in(tmp_path)
         assert len(set(seen)) == len(seen), "nothing twice, at no time"
@@ -444,6 +473,6 @@ def test_a_crash_at_any_point_gives_every_row_once(
             crashes += 1
     assert crashes >= (first != "never")
     assert sorted(taken + rows_in(tmp_path)) == [str(row) for row in range(8)]
-    sinks.retained = list
+    keep(sinks, list)
     sinks.tidy(idle=True)
     assert staged_files(tmp_path) == []
