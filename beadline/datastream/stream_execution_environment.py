@@ -40,7 +40,7 @@ from beadline.master import dry_run, engines, telling
 from beadline.master.control import MasterControl
 from beadline.master.guarantee import guarantee_of
 from beadline.master.job import JobMaster
-from beadline.master.progress import Listener
+from beadline.master.news import Listener, News, StepReport, Watcher
 from beadline.master.shipping.dependencies import (
     Dependencies,
     FileToCache,
@@ -92,7 +92,7 @@ class StreamExecutionEnvironment(WithoutJava):
         self._checkpoint_config = CheckpointConfig(self._configuration)
         self._pending: list[Node] = []
         self._numbers = 0
-        self._listeners: list[Listener] = []
+        self._watchers: list[Watcher] = []
         self._dependencies = Dependencies()
         self._notes: dict[str, str] = {}
         self._caches: list[Cache] = []
@@ -382,7 +382,19 @@ class StreamExecutionEnvironment(WithoutJava):
 
     def add_step_listener(self, listener: Listener) -> None:
         """Be told of every sealed step: records, time, keys, size of state."""
-        self._listeners.append(listener)
+
+        def steps_only(event: News) -> None:
+            if isinstance(event, StepReport):
+                listener(event)
+
+        self._watchers.append(steps_only)
+
+    def add_event_listener(self, watcher: Watcher) -> None:
+        """Be told of all that happens to the job: sealed steps, phases of checkpoints, failures, restarts, its status.
+
+        It is called in the job's own thread: the job waits for it. The events are in :mod:`beadline.master.news`.
+        """
+        self._watchers.append(watcher)
 
     # -- inside
 
@@ -402,7 +414,7 @@ class StreamExecutionEnvironment(WithoutJava):
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
         if executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
-        master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._listeners), beginning)
+        master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._watchers), beginning)
         end_well()
         master.start()
         return MasterControl(master)

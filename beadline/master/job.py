@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -32,7 +32,7 @@ from beadline.master.events import Event, Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
 from beadline.master.guarantee import announce, guarantee_of
 from beadline.master.life import Life, State
-from beadline.master.progress import Listener
+from beadline.master.news import ExecutionStarted, NewsStream, StatusChanged, Watcher
 from beadline.master.results import Results
 from beadline.master.running import Job, Running
 from beadline.master.settings import JobSettings
@@ -65,7 +65,7 @@ class JobMaster:
         engine: Engine,
         settings: JobSettings,
         on_collected: Callable[[str, list[Any]], None] | None = None,
-        listeners: list[Listener] | None = None,
+        watchers: Iterable[Watcher] = (),
         beginning: Beginning | None = None,
     ) -> None:
         acceptance = Acceptance(plan, settings.checkpoints.ignore_unclaimed_state)
@@ -82,8 +82,9 @@ class JobMaster:
         self._job = Job(self.plan, engine, settings, self.home, acceptance)
         self._engine = engine
         self._settings = settings
-        self._results = Results(self.plan, on_collected, listeners or [], self._job.exactly_once)
-        self._failures = Failures(settings)
+        self.news = NewsStream(self.home.storage, watchers)
+        self._results = Results(self.plan, on_collected, self.news, self._job.exactly_once)
+        self._failures = Failures(settings, self.news)
         self._life = Life()
         self._running: Running | None = None  # from when it is prepared
         self._number = 1
@@ -207,10 +208,12 @@ class JobMaster:
         3. tell whoever waits
         """
         started = time.monotonic()
-        self.status = JobStatus.RUNNING
         self._life.to(State.PREPARING)
+        self._become(JobStatus.RUNNING)
         end, error = self._live()
         self._life.to(State.ENDING)
+        self._tell(end.status, end.text if error is None else f"{end.text}: {first_line(error)}")
+        self.news.close()
         try:
             self.kept = self._clean_up(end)
         except BaseException as problem:
@@ -229,6 +232,14 @@ class JobMaster:
             self._refuse_requests()
             if self._running is not None:
                 self._running.checkpoints.answer_the_end(self.status)
+
+    def _become(self, status: JobStatus) -> None:
+        if status is not self.status:
+            self.status = status
+            self._tell(status)
+
+    def _tell(self, status: JobStatus, reason: str = "") -> None:
+        self.news.tell(StatusChanged(self._settings.clock(), status.name, self._life.state.value, reason))
 
     def _live(self) -> tuple[End, BaseException | None]:
         """Go from state to state, until something ends the job: gives that, and the error if it was one."""
@@ -266,21 +277,25 @@ class JobMaster:
         for warning in [*self._engine.warnings(), *self._settings.checkpoints.warnings]:
             self._results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
-        self._running = Running(self._job, self._results, self._inbox.put, self._at_once.is_set)
+        self._running = Running(self._job, self._results, self.news, self._inbox.put, self._at_once.is_set)
 
     def _restore(self) -> None:
         running = self._running
         assert running is not None
+        restored: int | None = None
         if self._number == 1:
-            restoring.begin(self._job, running)
+            restored = restoring.begin(self._job, running)
             self._began = True
-            return
-        if self._settings.checkpoints.enabled:
-            restoring.go_back(self._job, running, self._number)
+        elif self._settings.checkpoints.enabled:
+            restored = restoring.go_back(self._job, running, self._number)
         else:
-            restoring.go_on(self._job, running, self._number)
-        self.status = JobStatus.RUNNING
-        self._settings.restart.running(self._settings.monotonic())
+            restoring.go_on(running, self._number)
+        if self._number > 1:
+            self._become(JobStatus.RUNNING)
+            self._settings.restart.running(self._settings.monotonic())
+        assert running.execution is not None
+        step = running.execution.truth.step
+        self.news.tell(ExecutionStarted(self._settings.clock(), self._number, restored, step))
 
     def _execute(self) -> End | None:
         running = self._running
@@ -348,8 +363,8 @@ class JobMaster:
         running.do(running.checkpoints.job_failed())
         latest = max((each.id for each in running.checkpoints.coordinator.completed), default=None)
         delay_ms = self._failures.delay_ms(self._number, error, running.poison, running.has_sealed, latest)
-        self.status = JobStatus.RESTARTING
         self._life.to(State.RESTARTING)
+        self._become(JobStatus.RESTARTING)
         self._restart_at = time.monotonic() + delay_ms / 1000
         running.stepper.quiet()
         self._number += 1

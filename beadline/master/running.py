@@ -38,6 +38,7 @@ from beadline.master.engine import Engine
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, StepEnded, Suspend, Wake, Written
 from beadline.master.execution import Execution, Planned, Positions, Reader
 from beadline.master.life import State
+from beadline.master.news import CheckpointChanged, NewsStream
 from beadline.master.poison import PoisonWatch
 from beadline.master.results import Results
 from beadline.master.settings import JobSettings
@@ -98,10 +99,16 @@ class Running:
     """
 
     def __init__(
-        self, job: Job, results: Results, post: Callable[[Event], None], cancelled: Callable[[], bool]
+        self,
+        job: Job,
+        results: Results,
+        news: NewsStream,
+        post: Callable[[Event], None],
+        cancelled: Callable[[], bool],
     ) -> None:
         self._job = job
         self._results = results
+        self._news = news
         self._post = post
         self.poison = PoisonWatch(job.settings.poison)
         self.processing_time = ProcessingTime(job.settings.clock, job.settings.monotonic)
@@ -251,6 +258,7 @@ class Running:
                 self.do(self.checkpoints.not_written(event))
             case Published():
                 self.do(self.checkpoints.published(event))
+                self._tell_of(event.id, "published")
             case Request():
                 self._request(event)
             case Suspend():
@@ -295,7 +303,7 @@ class Running:
         self._results.sealed(sealed.acks, subtasks)
         self.sinks.sealed(subtasks, header.now, header.final)
         self.has_sealed = True
-        self._results.report(sealed, execution.truth)
+        self._results.report(sealed, execution.truth, self._job.settings.clock())
         self._merge(execution)
         self.do(self.checkpoints.step_sealed(header.step, header.final))
         if header.final and self._after_last_step is not None:
@@ -325,12 +333,14 @@ class Running:
             match action:
                 case Triggered():
                     self.checkpoints.triggered(action)
+                    self._tell_of(action.id, "triggered")
                 case Rejected():
                     reject(action.request, action.reason)
                 case Take():
                     self._take(action)
                 case Complete():
                     self.checkpoints.complete(action)
+                    self._tell_of(action.id, "completed")
                 case NotifyComplete():
                     snapshot = self.checkpoints.completed(action.id)
                     self._results.completed(action.id)
@@ -339,6 +349,7 @@ class Running:
                     self.checkpoints.publish(action.id)
                 case NotifyAborted():
                     self.checkpoints.aborted(action)
+                    self._tell_of(action.id, "failed")
                 case Discard():
                     for id in action.ids:
                         self._drop_garbage(self.checkpoints.discard(id))
@@ -357,6 +368,13 @@ class Running:
         if take.kind.is_savepoint and generated:
             self._results.warn(generated_uids(generated))
         self.checkpoints.taken(take, snapshot, self._exporting)
+        self._tell_of(take.id, "taken")
+
+    def _tell_of(self, id: int, phase: str) -> None:
+        stats = self.checkpoints.coordinator.statistics.get(id)
+        if stats is not None:
+            facts = stats.step, stats.duration_ms, stats.size, stats.full_size, stats.path, stats.failure
+            self._news.tell(CheckpointChanged(self._job.settings.clock(), id, stats.type, phase, *facts))
 
     # -- the end of an execution, and of the job
 
