@@ -8,14 +8,11 @@ checkpoint that can be read is restored (:mod:`beadline.master.restoring`).
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind
@@ -27,14 +24,16 @@ from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError, EngineLostError, JobExecutionError, StateMismatchError
 from beadline.graph.plan import Plan
 from beadline.master import last_words, living, restoring
+from beadline.master.definition import Job
 from beadline.master.engine import Engine
-from beadline.master.events import Event, Request, Suspend, Wake
+from beadline.master.events import Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
 from beadline.master.guarantee import announce, guarantee_of
+from beadline.master.inbox import Inbox
 from beadline.master.life import Life, State
 from beadline.master.news import ExecutionStarted, NewsStream, StatusChanged, Watcher
 from beadline.master.results import Results
-from beadline.master.running import Job, Running
+from beadline.master.running import Running
 from beadline.master.settings import JobSettings
 from beadline.master.snapshots.beginning import Beginning
 from beadline.master.snapshots.home import Home
@@ -90,8 +89,7 @@ class JobMaster:
         self._number = 1
         self._restart_at = 0.0
         self._began = False
-        self._inbox: SimpleQueue[Event] = SimpleQueue()
-        self._postponed: deque[Event] = deque()
+        self._inbox = Inbox()
         self._asked: End | None = None  # what somebody wants it to end with
         self._at_once = threading.Event()
         self._done = threading.Event()
@@ -148,7 +146,7 @@ class JobMaster:
         else:
             self._inbox.put(Request(kind, answer, directory, drain, format))
             if self._done.is_set():  # the job ended meanwhile, and nobody looks into its inbox any more
-                self._refuse_requests()
+                self._inbox.refuse(f"the job has ended: {self.status.name}")
         return answer
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -229,7 +227,7 @@ class JobMaster:
             living.jobs.pop(self, None)
             self._life.to(State.ENDED)
             self._done.set()
-            self._refuse_requests()
+            self._inbox.refuse(f"the job has ended: {self.status.name}")
             if self._running is not None:
                 self._running.checkpoints.answer_the_end(self.status)
 
@@ -304,11 +302,11 @@ class JobMaster:
         if end is not None:
             return end
         self._engine.check()
-        event = self._next_event(min(running.advance(), _ENGINE_SECONDS))
+        event = self._inbox.next(min(running.advance(), _ENGINE_SECONDS))
         while event is not None:
             running.handle(event)
             self._life.to(running.state)
-            event = self._next_event()
+            event = self._inbox.next()
         running.tick()
         self._life.to(running.state)
         return None
@@ -319,23 +317,9 @@ class JobMaster:
         if left <= 0:
             self._life.to(State.RESTORING)
             return None
-        with contextlib.suppress(Empty):
-            self._postponed.append(self._inbox.get(timeout=left))
+        self._inbox.postpone(left)
         if self._asked is End.SUSPENDED:
             return self._ended_without_checkpoint(self.history[-1].error)
-        return None
-
-    def _next_event(self, patience: float | None = None) -> Event | None:
-        """What has happened, in its order.
-
-        :param patience: seconds to wait for it, None for not at all
-        """
-        if self._postponed:
-            return self._postponed.popleft()
-        with contextlib.suppress(Empty):
-            if patience is None:
-                return self._inbox.get_nowait()
-            return self._inbox.get(timeout=max(0.001, patience))
         return None
 
     # -- failure
@@ -411,9 +395,3 @@ class JobMaster:
         nothing_left = end is End.SUSPENDED and not self.kept
         self.end, self.error, self.status = end, error, JobStatus.CANCELED if nothing_left else end.status
         last_words.say(self.plan.job_name, end, resume, self.is_resumable)
-
-    def _refuse_requests(self) -> None:
-        """Nobody will answer what still waits."""
-        while (event := self._next_event()) is not None:
-            if isinstance(event, Request) and not event.answer.done():
-                event.answer.set_exception(ConfigurationError(f"the job has ended: {self.status.name}"))

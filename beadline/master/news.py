@@ -139,6 +139,7 @@ class NewsStream:
         self._others: deque[News] = deque(maxlen=_OTHERS)
         self._writer = Threads(1, "beadline-history")
         self._to_write: bytes | None = None
+        self._closed = False
         for event in _read(storage):
             self._keep(event)
 
@@ -162,7 +163,8 @@ class NewsStream:
             self._write_soon()
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """What is told from now on is not written: the job's place may go away."""
+        self._closed = True
         self._writer.end(_LAST_WRITE_SECONDS)
 
     def _keep(self, event: News) -> None:
@@ -172,7 +174,7 @@ class NewsStream:
             self._others.append(event)
 
     def _write_soon(self) -> None:
-        if not self._storage.survives_driver:
+        if self._closed or not self._storage.survives_driver:
             return
         idle, self._to_write = self._to_write is None, _encoded(self.history)
         if idle:

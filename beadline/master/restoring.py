@@ -6,7 +6,8 @@ import logging
 from functools import partial
 
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
-from beadline.master.running import Job, Running
+from beadline.master.definition import Job
+from beadline.master.running import Running
 from beadline.master.upgrade.migration import migrated
 from beadline.master.upkeep.truth import Truth
 

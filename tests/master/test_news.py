@@ -124,6 +124,7 @@ def test_a_fenced_driver_writes_no_history(tmp_path: Path) -> None:
     stream = NewsStream(storage)
     stream.tell(ExecutionStarted(1, 1, None, 0))
     stream.close()
+    stream.tell(ExecutionStarted(9, 9, None, 0))  # is heard, and not written
     stream = NewsStream(storage)
     take_over(tmp_path, "second")
     stream.tell(ExecutionStarted(2, 2, None, 0))
