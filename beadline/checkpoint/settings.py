@@ -243,6 +243,11 @@ class CheckpointSettings:
         )
 
     @property
+    def takes_final(self) -> bool:
+        """Whether the last step of a job gets a checkpoint."""
+        return self.enabled and self.after_tasks_finish
+
+    @property
     def enabled(self) -> bool:
         """Whether the clock takes checkpoints."""
         return self.interval_ms is not None

@@ -27,7 +27,7 @@ from beadline.checkpoint.file_storage import FileJobStorage
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.connectors.files import RollingPolicy, RowFileSink
-from beadline.errors import JobExecutionError
+from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan
 from beadline.graph.program import Program as WholeProgram
 from beadline.graph.specs import SinkSpec
