@@ -43,8 +43,6 @@ from beadline.checkpoint.statistics import CheckpointStatistics
 from beadline.checkpoint.tolerance import FailureTolerance
 from beadline.errors import BeadlineError
 
-__all__ = ["CheckpointCoordinator"]
-
 _MAX_WAITING = 1000
 
 

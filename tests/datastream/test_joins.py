@@ -273,11 +273,11 @@ def test_lookup_in_a_dataframe(spark: SparkSession, monkeypatch: pytest.MonkeyPa
     """The DataFrame is evaluated once and broadcast once, in whatever number of steps; closures stay small."""
     from pyspark.serializers import CloudPickleSerializer
 
-    from beadline.master.spark.session import Cluster
+    from beadline.master.spark.engine import SparkEngine
 
     broadcasts: list[int] = []
     closures: list[int] = []
-    broadcast, dumps = Cluster.broadcast, CloudPickleSerializer.dumps
+    broadcast, dumps = SparkEngine.broadcast, CloudPickleSerializer.dumps
 
     def counted_broadcast(self: Any, data: Any) -> Any:
         broadcasts.append(len(pickle.dumps(data)))
@@ -295,7 +295,7 @@ def test_lookup_in_a_dataframe(spark: SparkSession, monkeypatch: pytest.MonkeyPa
     elements = env.from_collection(list(range(0, 400, 2))).map(lambda n: Row(id=n if n < 300 else n + 10**6))
     stream = elements.lookup(df, on="id", how="left")
     stream = stream.map(lambda pair: (pair[0].id, None if pair[1] is None else (pair[1].second, pair[1].noise)))
-    monkeypatch.setattr(Cluster, "broadcast", counted_broadcast)
+    monkeypatch.setattr(SparkEngine, "broadcast", counted_broadcast)
     monkeypatch.setattr(CloudPickleSerializer, "dumps", counted_dumps)
     found = collect(stream)
     assert Counter(n for n, _ in found) == Counter(
