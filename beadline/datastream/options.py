@@ -51,6 +51,7 @@ _CHECKPOINT_KEYS_WITHOUT_EFFECT = frozenset(
         "execution.checkpointing.local-backup.enabled",
         "execution.checkpointing.local-backup.dirs",
         "execution.checkpointing.incremental",
+        "execution.checkpointing.unaligned.forced",
     }
 )
 _EFFECTIVE = {
@@ -80,6 +81,7 @@ _AS_IT_IS: dict[str, tuple[Any, ...]] = {
     # Checkpoints always share what has not changed; a full one is a savepoint.
     "execution.checkpointing.incremental": ("true", "True"),
     "execution.checkpointing.local-backup.enabled": ("false", "False"),
+    "execution.checkpointing.unaligned.forced": ("false", "False"),
     "python.execution-mode": ("process", "thread"),
     WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),  # 0 turns watermarks off; how often they come is counted in records
 }
