@@ -18,6 +18,7 @@ __all__ = ["CheckpointConfig", "ExternalizedCheckpointCleanup"]
 ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
 """Flink 1.x's name."""
 
+_UNALIGNED_FORCED = "execution.checkpointing.unaligned.forced"
 _DEFAULT_TIMEOUT_MS = 10 * 60 * 1000
 _UNLIMITED_FAILURES = 2**31 - 1
 
@@ -166,11 +167,11 @@ class CheckpointConfig(WithoutJava):
         """Has no effect, and a job that asks for it says so: barriers overtake records everywhere, as no exchange here
         forbids it."""
         forced = options.truth(force_unaligned_checkpoints, "answer to set_force_unaligned_checkpoints")
-        return self._set(keys.UNALIGNED_FORCED, forced)
+        return self._set(_UNALIGNED_FORCED, forced)
 
     def is_force_unaligned_checkpoints(self) -> bool:
         """Whether unaligned checkpoints are forced."""
-        return self._configuration.get_boolean(keys.UNALIGNED_FORCED, False)
+        return self._configuration.get_boolean(_UNALIGNED_FORCED, False)
 
     # --- where --------------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,6 @@ _CHECKPOINT_KEYS_WITHOUT_EFFECT = frozenset(
         "execution.checkpointing.local-backup.enabled",
         "execution.checkpointing.local-backup.dirs",
         "execution.checkpointing.incremental",
-        "execution.checkpointing.unaligned.forced",
     }
 )
 _EFFECTIVE = {
