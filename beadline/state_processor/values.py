@@ -82,9 +82,7 @@ def _struct(arrow: pa.StructType, info: TypeInformation | None) -> Maker:
 
 
 def _element(info: TypeInformation | None) -> TypeInformation | None:
-    if isinstance(info, ListTypeInfo):
-        return info.elem_type
-    return info._element_type if isinstance(info, ObjectArrayTypeInfo) else None
+    return info.elem_type if isinstance(info, (ListTypeInfo, ObjectArrayTypeInfo)) else None
 
 
 def declared(info: TypeInformation | None) -> TypeInformation | None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from beadline.common._types.base import Converter, Formatter, TypeInformation
+from beadline.common._types.base import Converter, Formatter, TypeInformation, nullable
 from beadline.common._types.javatext import (
     boolean_text,
     decimal_text,
@@ -300,10 +300,6 @@ _PLAIN_TESTS = {
 }
 
 
-def _instant_or_null(value: Instant | None) -> str:
-    return "null" if value is None else instant_text(value)
-
-
 _TEXTS: dict[BasicType, Formatter] = {
     BasicType.STRING: str,
     BasicType.BYTE: str,
@@ -316,7 +312,7 @@ _TEXTS: dict[BasicType, Formatter] = {
     BasicType.CHAR: str,
     BasicType.BIG_INT: str,
     BasicType.BIG_DEC: decimal_text,
-    BasicType.INSTANT: _instant_or_null,
+    BasicType.INSTANT: nullable(instant_text),
 }
 
 _INSTANCES: dict[str, BasicTypeInfo] = {
