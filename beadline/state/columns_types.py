@@ -6,8 +6,6 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
 from beadline.common._types.classes import ClassTypeInfo, new_instance
 from beadline.common._types.collections import ElementsTypeInfo
 from beadline.common.type_description import classes_of, type_from_text
@@ -52,11 +50,6 @@ _LOCAL = {
     LocalTimeTypeInfo.TimeType.LOCAL_TIME: plain.times,
     LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: plain.timestamps,
 }
-
-
-def arrow_type(info: TypeInformation) -> pa.DataType:
-    """The Arrow type that keeps values of a declared type."""
-    return column_of(info).arrow
 
 
 def column_of(info: TypeInformation) -> Column:
