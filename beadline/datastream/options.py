@@ -11,7 +11,6 @@ from beadline.checkpoint.settings import KEYS as CHECKPOINT_KEYS
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from beadline.datastream.state_backend import StateBackend
 from beadline.errors import ConfigurationError
 from beadline.master import poison
 from beadline.master.dependencies import Dependencies, PythonArchive, Requirements, python_file
@@ -167,13 +166,6 @@ def _list(configuration: Configuration, key: str) -> list[str]:
 
 def job_parameters(configuration: Configuration, config: ExecutionConfig) -> dict[str, str]:
     return {str(key): str(value) for key, value in (config.get_global_job_parameters() or {}).items()}
-
-
-def of_state_backend(backend: StateBackend) -> Configuration:
-    """The options that a state backend object stands for."""
-    configuration = Configuration()
-    backend.apply_to(configuration)
-    return configuration
 
 
 def of_restart_strategy(strategy: RestartStrategyConfiguration) -> Configuration:
