@@ -97,7 +97,7 @@ class ExistingRows:
         return in_batches(self._rows(piece))
 
     def _rows(self, piece: Slice) -> Iterator[Entry]:
-        for _, content in merged(piece.runs, read_range, piece.groups, piece.max_parallelism):
+        for _, content in merged(piece.runs, read_range, piece.groups):
             for name, table in content.items():
                 if name not in self.without:
                     for slot, change in table.changes.items():

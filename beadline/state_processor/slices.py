@@ -32,7 +32,7 @@ class Slice:
 
     def tables(self, name: str) -> Iterator[tuple[range, TableChanges]]:
         """What one table holds, some key groups at a time, in bounded memory."""
-        for groups, content in merged(self.runs, read_range, self.groups, self.max_parallelism, tables=(name,)):
+        for groups, content in merged(self.runs, read_range, self.groups, tables=(name,)):
             yield groups, content[name]
 
 
