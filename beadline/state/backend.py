@@ -148,7 +148,7 @@ class KeyedBackend:
         config = None if known is None else known[0].ttl_config
         if config is None:
             return None
-        cleanup = config.cleanup_strategies
+        cleanup = config.get_cleanup_strategies()
         return config.ttl_ms if cleanup.is_cleanup_in_background() or cleanup.in_full_snapshot() else None
 
     def finish(self) -> RunContent:

@@ -37,9 +37,9 @@ class _Expiring(StateHandle):
         config = descriptor.ttl_config
         assert config is not None
         self._ttl = config.ttl_ms
-        self._refresh_on_read = config.update_type is StateTtlConfig.UpdateType.OnReadAndWrite
-        self._show_expired = config.state_visibility is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
-        self._sweeps = config.cleanup_strategies.is_cleanup_in_background()
+        self._refresh_on_read = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
+        self._show_expired = config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+        self._sweeps = config.get_cleanup_strategies().is_cleanup_in_background()
         self._accesses = 0
         self._swept_to: Any = None
 
