@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
 from beadline.api.state import BroadcastState, ReadOnlyBroadcastState
 from beadline.api.state_descriptors import MapStateDescriptor, StateDescriptor
-from beadline.api.time_domain import TimeDomain
 from beadline.api.timer_service import TimerService
 from beadline.errors import StateAccessError
-from beadline.runtime.context import Clock, KeyedClock
+from beadline.runtime.context import Clock, KeyedClock, WithKey
 from beadline.runtime.gate import MIN_WATERMARK
 from beadline.state.backend import KeyedBackend
 from beadline.state.codec import Frozen
@@ -210,23 +209,15 @@ class BroadcastContext(_Timed, BroadcastProcessFunction.Context):
     """Of the broadcast side."""
 
 
-class KeyedElementContext(_Timed, KeyedBroadcastProcessFunction.OnTimerContext):
+class KeyedElementContext(_Timed, WithKey, KeyedBroadcastProcessFunction.OnTimerContext):
     """Of the keyed side that only reads, with timers."""
 
     def __init__(self, clock: KeyedClock, views: _Views, backend: KeyedBackend) -> None:
-        super().__init__(clock, views)
-        self._scope = backend.scope
-        self.domain = TimeDomain.EVENT_TIME
+        _Timed.__init__(self, clock, views)
+        WithKey.__init__(self, backend.scope)
 
     def timer_service(self) -> TimerService:
         return self._clock
-
-    def get_current_key(self) -> Any:
-        slot = self._scope.slot
-        return slot.copied() if slot.__class__ is BoxedKey else slot
-
-    def time_domain(self) -> TimeDomain:
-        return self.domain
 
 
 class KeyedBroadcastContext(_Timed, KeyedBroadcastProcessFunction.Context):

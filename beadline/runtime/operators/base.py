@@ -307,3 +307,10 @@ class FunctionOperator(Operator):
         if self.backend is not None:
             ack.next_timer = self.backend.processing_timers.first()
         super().finish(ack)
+
+
+class KeyedFunctionOperator(FunctionOperator):
+    """One whose input is always keyed."""
+
+    backend: KeyedBackend
+    call: KeyedCallContext
