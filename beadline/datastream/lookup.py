@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("beadline")
 
-MAX_BYTES = 512 << 20
 _WARN_BYTES = 64 << 20
 
 

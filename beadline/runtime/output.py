@@ -82,7 +82,6 @@ class Output:
         self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}
         self._main: list[Target] = []
         self._side: dict[str, list[Target]] = {}
-        self.count = 0
 
     def connect(self, targets: list[tuple[str | None, Target]]) -> None:
         """Set the targets of the step that begins."""
@@ -91,13 +90,11 @@ class Output:
         for tag, target in targets:
             if tag is not None:
                 self._side.setdefault(tag, []).append(target)
-        self.count = 0
 
     def emit(self, records: list[Any], timestamps: Timestamps, taken: bool = False) -> None:
         """Send records on. ``taken``: they have gone through :attr:`take`."""
         if not records:
             return
-        self.count += len(records)
         if self._convert is not None and not taken:
             records = self._converted(records, self._convert)
         self._deliver(self._main, records, timestamps)

@@ -155,7 +155,6 @@ class Operator:
     def finish(self, ack: SubtaskAck) -> None:
         """Fill in what happened."""
         ack.records_in = self.records_in
-        ack.records_out = self.output.count
         ack.local = dumps((self.gate.snapshot(), self.snapshot()))
         ack.watermark = self.gate.current
         ack.metrics = self.context.metrics.drain()
