@@ -39,6 +39,10 @@ class BasicType(Enum):
     INSTANT = "Instant"
 
 
+def _maker(name: str) -> staticmethod[[], BasicTypeInfo]:
+    return staticmethod(lambda: basic_type_info(name))
+
+
 class BasicTypeInfo(TypeInformation):
     """One of the types of :class:`BasicType`."""
 
@@ -77,53 +81,18 @@ class BasicTypeInfo(TypeInformation):
     def __reduce__(self) -> tuple[Any, ...]:
         return basic_type_info, (self._basic_type.name,)
 
-    @staticmethod
-    def STRING_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("STRING")
-
-    @staticmethod
-    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("BOOLEAN")
-
-    @staticmethod
-    def BYTE_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("BYTE")
-
-    @staticmethod
-    def SHORT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("SHORT")
-
-    @staticmethod
-    def INT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("INT")
-
-    @staticmethod
-    def LONG_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("LONG")
-
-    @staticmethod
-    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("FLOAT")
-
-    @staticmethod
-    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("DOUBLE")
-
-    @staticmethod
-    def CHAR_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("CHAR")
-
-    @staticmethod
-    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("BIG_INT")
-
-    @staticmethod
-    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("BIG_DEC")
-
-    @staticmethod
-    def INSTANT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("INSTANT")
+    STRING_TYPE_INFO = _maker("STRING")
+    BOOLEAN_TYPE_INFO = _maker("BOOLEAN")
+    BYTE_TYPE_INFO = _maker("BYTE")
+    SHORT_TYPE_INFO = _maker("SHORT")
+    INT_TYPE_INFO = _maker("INT")
+    LONG_TYPE_INFO = _maker("LONG")
+    FLOAT_TYPE_INFO = _maker("FLOAT")
+    DOUBLE_TYPE_INFO = _maker("DOUBLE")
+    CHAR_TYPE_INFO = _maker("CHAR")
+    BIG_INT_TYPE_INFO = _maker("BIG_INT")
+    BIG_DEC_TYPE_INFO = _maker("BIG_DEC")
+    INSTANT_TYPE_INFO = _maker("INSTANT")
 
 
 class InstantTypeInfo(BasicTypeInfo):
