@@ -190,7 +190,8 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
-            """Looks at ``cleanup_size`` entries at each access, or each record, and drops those that have expired."""
+            """Looks at ``cleanup_size`` entries for each access, at the end of the step, and drops those that have
+            expired. Records that touch no state don't count, whatever ``run_cleanup_for_every_record`` says."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.INCREMENTAL_CLEANUP] = strategies.IncrementalCleanupStrategy(
                 cleanup_size, run_cleanup_for_every_record
@@ -200,7 +201,8 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
-            """Drops expired entries while RocksDB compacts; files older than the given time (30 days) are compacted."""
+            """Kept for programs that call it; it has no effect. In RocksDB too, a few expired entries are dropped for
+            each access, and others when runs of state are merged."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
                 strategies.RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)

@@ -25,7 +25,6 @@ from beadline.state.keyed import (
 )
 from beadline.state.tables import MISSING, ValueTable
 
-_SWEEP_PER_ACCESS = 5
 _SWEEP_AT_MOST = 50_000
 
 
@@ -39,7 +38,8 @@ class _Expiring(StateHandle):
         self._ttl = config.ttl_ms
         self._refresh_on_read = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
         self._show_expired = config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
-        self._sweeps = config.get_cleanup_strategies().is_cleanup_in_background()
+        strategy = config.get_cleanup_strategies().get_incremental_cleanup_strategy()
+        self._per_access = 0 if strategy is None else strategy.get_cleanup_size()
         self._accesses = 0
         self._swept_to: Any = None
 
@@ -47,10 +47,10 @@ class _Expiring(StateHandle):
         return written_at + self._ttl > self._scope.now
 
     def sweep(self) -> None:
-        """Remove some of what expired: a few entries per access, as Flink's heap backend does by default."""
-        budget = min(self._accesses * _SWEEP_PER_ACCESS, _SWEEP_AT_MOST)
+        """Remove some of what expired: a few entries per access, as Flink's heap backend does."""
+        budget = min(self._accesses * self._per_access, _SWEEP_AT_MOST)
         self._accesses = 0
-        if not self._sweeps or budget == 0:
+        if budget == 0:
             return
         slots, self._swept_to = self._table.walk(self._swept_to, budget)
         saved = self._scope.slot

@@ -46,6 +46,8 @@ def living(descriptor: StateDescriptor, **options: bool) -> StateDescriptor:
         builder = builder.return_expired_if_not_cleaned_up()
     if options.get("no_sweep"):
         builder = builder.disable_cleanup_in_background()
+    if options.get("sweep_20"):
+        builder = builder.cleanup_incrementally(20, False)
     descriptor.enable_time_to_live(builder.build())
     return descriptor
 
@@ -234,6 +236,17 @@ def test_a_sweep_is_bounded_by_accesses_and_altogether(make: Make, monkeypatch: 
             for _ in range(accesses):
                 step.at("other")["s"].value()
         assert len(subject.stored("s", "value")) == left
+
+
+@pytest.mark.parametrize("no_sweep", [False, True])
+def test_a_sweep_is_as_long_as_it_was_asked_to_be(make: Make, no_sweep: bool) -> None:
+    subject = make(a_value(sweep_20=True, no_sweep=no_sweep))
+    with subject.step(now=100) as step:
+        for number in range(50):
+            step.at(number)["s"].update(number)
+    with subject.step(now=1000) as step:
+        step.at("other")["s"].value()
+    assert len(subject.stored("s", "value")) == 30
 
 
 def test_nothing_is_swept_if_told_not_to(make: Make) -> None:
