@@ -123,13 +123,9 @@ class CheckpointConfig(WithoutJava):
         """Flink 1.x's name of :meth:`set_externalized_checkpoint_retention`."""
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
-    def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
-        """Flink 1.x's name of :meth:`set_externalized_checkpoint_retention`."""
-        return self.set_externalized_checkpoint_retention(cleanup_mode)
-
-    def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
-        """Flink 1.x's name of :meth:`get_externalized_checkpoint_retention`."""
-        return self.get_externalized_checkpoint_retention()
+    # Flink 1.x's names.
+    set_externalized_checkpoint_cleanup = enable_externalized_checkpoints
+    get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
 
     # --- unaligned checkpoints ----------------------------------------------------------------------------------------
 
@@ -155,13 +151,9 @@ class CheckpointConfig(WithoutJava):
         timeout = options.at_least(0, as_milliseconds(alignment_timeout, "alignment timeout"), "The alignment timeout")
         return self._set_millis(keys.ALIGNED_TIMEOUT, timeout)
 
-    def get_alignment_timeout(self) -> Duration:
-        """The older name of :meth:`get_aligned_checkpoint_timeout`."""
-        return self.get_aligned_checkpoint_timeout()
-
-    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """The older name of :meth:`set_aligned_checkpoint_timeout`."""
-        return self.set_aligned_checkpoint_timeout(alignment_timeout)
+    # The older names.
+    get_alignment_timeout = get_aligned_checkpoint_timeout
+    set_alignment_timeout = set_aligned_checkpoint_timeout
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
         """Has no effect, and a job that asks for it says so: barriers overtake records everywhere, as no exchange here

@@ -119,8 +119,7 @@ class EnvironmentSettings(WithoutJava):
     def get_checkpointing_mode(self) -> CheckpointingMode:
         return self._checkpoint_config.get_checkpointing_mode()
 
-    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        return self._checkpoint_config.get_checkpointing_mode()
+    get_checkpointing_consistency_mode = get_checkpointing_mode
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
         return self._checkpoint_config.is_unaligned_checkpoints_enabled()

@@ -10,6 +10,7 @@ from beadline.checkpoint import settings as keys
 from beadline.common.configuration import Configuration
 from beadline.common.without_java import WithoutJava
 from beadline.datastream import _checkpoint_options as options
+from beadline.datastream._checkpoint_options import member_of
 from beadline.datastream.checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
@@ -113,7 +114,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """A set of RocksDB settings for a kind of hardware."""
-        self._predefined_options = _member(options)
+        self._predefined_options = member_of(PredefinedOptions, options, "predefined options")
 
     def get_predefined_options(self) -> PredefinedOptions:
         """The set of RocksDB settings that was chosen."""
@@ -269,10 +270,6 @@ class CustomStateBackend(StateBackend):
             f"CustomStateBackend({j_custom_state_backend!r}) wraps a Java object and can't run here. "
             f"Use HashMapStateBackend or EmbeddedRocksDBStateBackend."
         )
-
-
-def _member(value: object) -> PredefinedOptions:
-    return options.member_of(PredefinedOptions, value, "predefined options")
 
 
 def _check_asynchronous(owner: str, asynchronous: bool) -> None:

@@ -29,7 +29,22 @@ def _no_key(operator: str) -> NoKey:
     )
 
 
-class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
+class _View(ReadOnlyBroadcastState[Any, Any]):
+    """What both sides read alike."""
+
+    _state: OperatorBroadcastState
+
+    def contains(self, key: Any) -> bool:
+        return self._state.contains(key)
+
+    def keys(self) -> Iterator[Any]:
+        return self._state.keys()
+
+    def is_empty(self) -> bool:
+        return self._state.is_empty()
+
+
+class ReadOnlyView(_View):
     """The broadcast state in ``process_element`` and ``on_timer``. Values are to look at: they are shared by all
     elements of a step."""
 
@@ -47,20 +62,11 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
             return self._state.look(key)
         return self._state.look_through(key, value) if value.__class__ is Frozen else value
 
-    def contains(self, key: Any) -> bool:
-        return self._state.contains(key)
-
     def items(self) -> Iterator[tuple[Any, Any]]:
         return self._state.look_at_all()
 
-    def keys(self) -> Iterator[Any]:
-        return self._state.keys()
-
     def values(self) -> Iterator[Any]:
         return (value for _, value in self._state.look_at_all())
-
-    def is_empty(self) -> bool:
-        return self._state.is_empty()
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise StateAccessError(
@@ -71,7 +77,7 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
     put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
 
 
-class WritableView(BroadcastState[Any, Any]):
+class WritableView(_View, BroadcastState[Any, Any]):
     """The broadcast state in ``process_broadcast_element``; of no use for writing outside of it."""
 
     def __init__(self, state: OperatorBroadcastState, gate: WriteGate) -> None:
@@ -84,20 +90,11 @@ class WritableView(BroadcastState[Any, Any]):
     def get(self, key: Any) -> Any:
         return self._state.get(key)
 
-    def contains(self, key: Any) -> bool:
-        return self._state.contains(key)
-
     def items(self) -> Iterator[tuple[Any, Any]]:
         return self._state.items()
 
-    def keys(self) -> Iterator[Any]:
-        return self._state.keys()
-
     def values(self) -> Iterator[Any]:
         return self._state.values()
-
-    def is_empty(self) -> bool:
-        return self._state.is_empty()
 
     def put(self, key: Any, value: Any) -> None:
         self._gate.check(self._state.name)
