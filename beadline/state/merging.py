@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from beadline.state.key_groups import encode_slot
@@ -81,7 +82,7 @@ class _Source:
     ) -> None:
         first, end = run.groups or (key_groups.start, key_groups.stop)
         self._key_groups = _both(key_groups, range(first, end))
-        self._reader: RunReader = open_run(lambda at, size: read_range(run, at, size), run.size, repr(run))
+        self._reader: RunReader = open_run(partial(read_range, run), run.size, repr(run))
         wanted = self._reader.blocks if tables is None else [b for b in self._reader.blocks if b.name in tables]
         self.blocks = [block for block in wanted if block.overlaps(self._key_groups)]
         self._keys: dict[int, tuple[bytes, bytes]] = {}
