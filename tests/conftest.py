@@ -31,7 +31,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that Beadline makes by itself; every environment finds it as the active one."""
-    from beadline.master.spark import find_session
+    from beadline.master.spark.session import find_session
 
     session = find_session()
     yield session

@@ -7,7 +7,7 @@
         count/                                the operator's uid
             total/                            a state; window state and timers have folders too
                 part-00000-5a….parquet        a slice of key groups, from the first one that the name says
-            offsets/                          operator state: a part a subtask
+            offsets/                          operator state: one part per subtask
 
 ``_metadata`` holds the same handles as that of any snapshot. Their runs are the Parquet files, so that restoring needs
 to know nothing of this: a file is a run in another encoding. Positions, watermarks and what sinks have staged are in

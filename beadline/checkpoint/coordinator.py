@@ -12,8 +12,9 @@ order. The life of a checkpoint:
 
 or, from 1 or 2, *aborted*: declined, failed, expired, subsumed, or swept away by a failure or the end of the job.
 
-Calls must not overlap, so the outside holds a lock around them. Under the same lock it publishes a checkpoint: ask
-``is_pending``, publish, tell ``written``; then nothing is published that has been given up in between.
+Calls must not overlap, and need no lock: only the job master's thread makes them. Threads that write a checkpoint
+report to its inbox. A checkpoint may therefore be given up while a thread still writes it, and appear all the same:
+``written`` then answers with ``Discard``.
 """
 
 from __future__ import annotations
@@ -260,7 +261,7 @@ class CheckpointCoordinator:
         ``Triggered`` with this ``request``, at once or later, or ``Rejected``.
         """
         self._tell(now)
-        if not self._active or self._closed_by_sources() or self._is_stopping():
+        if not self._active or self._closed_by_sources() or self.is_stopping:
             return [Rejected(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING), *self._settle()]
         if kind.is_savepoint:
             return self._begin(kind, request) + self._settle()
@@ -419,7 +420,7 @@ class CheckpointCoordinator:
 
     def _may_begin(self) -> bool:
         """Whether there is a place for one more checkpoint that is no savepoint."""
-        if not self._active or self._is_stopping() or self._closed_by_sources():
+        if not self._active or self.is_stopping or self._closed_by_sources():
             return False
         return sum(not p.kind.is_savepoint for p in self._pending.values()) < self.settings.max_concurrent
 
@@ -427,7 +428,9 @@ class CheckpointCoordinator:
         """Whether it waits for the running step now, and will overtake it when the alignment timeout is over."""
         return self.settings.unaligned and pending.step is None and not pending.kind.is_savepoint
 
-    def _is_stopping(self) -> bool:
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a savepoint has been asked for with which the job is to stop."""
         return self._stop_done or any(p.kind.ends_job for p in self._pending.values())
 
     def _closed_by_sources(self) -> bool:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from beadline.checkpoint import metadata
 from beadline.checkpoint.holder import holder_of
+from beadline.checkpoint.leftovers import remove_job
 from beadline.checkpoint.lookup import CHECKPOINT, folder_of, list_job, read_snapshot
 from beadline.checkpoint.removal import is_state_file, remove_claimed, remove_known
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.state.files import base_name, delete_file, join, parent, size_of
 
 
@@ -77,7 +77,7 @@ def _dispose_checkpoint(folder: str, snapshot: Snapshot) -> Disposed:
         remove_claimed(file)
     is_gone = remove_known(folder)
     if not others:
-        FileSystemCheckpointStorage(job, create_subdir=False).remove_job(snapshot.job_id)
+        remove_job(job)
     return Disposed(folder, count, size, is_gone)
 
 

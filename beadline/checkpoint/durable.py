@@ -1,4 +1,4 @@
-"""Making the runs behind a snapshot durable, each once."""
+"""Making the runs of a snapshot durable, each once."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class DurableFiles:
         """Make one file durable and give its size.
 
         The system reports a failed sync once and may drop what it could not write: a second sync would succeed
-        and prove nothing. So a file that failed is written anew.
+        and prove nothing. So a file that failed is written again.
         """
         size = size_of(path)
         if size is None:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import contextlib
 
+from beadline.checkpoint.directory import CheckpointDirectory
 from beadline.checkpoint.jobs import Job
+from beadline.checkpoint.leftovers import remove_job
 from beadline.checkpoint.lookup import list_job
 from beadline.checkpoint.removal import remove_known
 from beadline.checkpoint.snapshot import SnapshotError
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.checkpoint.trace import Trace, read_trace, trace_path, write_trace
 from beadline.graph.program import Program
 from beadline.state.files import delete_file
 
 
-def leave_trace(storage: FileSystemCheckpointStorage, trace: Trace) -> None:
+def leave_trace(directory: CheckpointDirectory, trace: Trace) -> None:
     """A job has finished: note it. The notes of earlier runs of the same program go."""
-    write_trace(storage.job_folder(trace.job_id), trace)
-    _drop_others(storage, trace.job_id, trace.job_name, trace.program)
+    write_trace(directory.job_folder(trace.job_id), trace)
+    _drop_others(directory, trace.job_id, trace.job_name, trace.program)
 
 
-def make_room(storage: FileSystemCheckpointStorage, job_id: str) -> None:
+def make_room(folder: str) -> None:
     """A new job is about to take the folder of one that has finished. If that died while it cleaned up, it left
     checkpoints, and nobody may go on from them."""
-    folder = storage.job_folder(job_id)
     if read_trace(folder) is None:
         return
     try:
@@ -32,28 +32,28 @@ def make_room(storage: FileSystemCheckpointStorage, job_id: str) -> None:
         raise SnapshotError(f"the job can't begin in {folder}, where another has finished: {error}") from error
 
 
-def job_begins(storage: FileSystemCheckpointStorage, job_id: str, job_name: str, program: Program) -> None:
+def job_begins(directory: CheckpointDirectory, job_id: str, job_name: str, program: Program) -> None:
     """A driver has taken a job, which has therefore not finished. What earlier runs of its program have noted says
     nothing any more."""
-    path = trace_path(storage.job_folder(job_id))
+    path = trace_path(directory.job_folder(job_id))
     try:
         delete_file(path)
     except OSError as error:
         raise SnapshotError(f"the job can't begin, because {path} can't be removed: {error}") from error
-    _drop_others(storage, job_id, job_name, program)
+    _drop_others(directory, job_id, job_name, program)
 
 
-def _drop_others(storage: FileSystemCheckpointStorage, job_id: str, job_name: str, program: Program) -> None:
+def _drop_others(directory: CheckpointDirectory, job_id: str, job_name: str, program: Program) -> None:
     """A job whose id the user chose is another one, whatever its program is."""
     with contextlib.suppress(OSError, SnapshotError):
-        for folder, _ in storage.job_folders():
+        for folder, _ in directory.job_folders():
             trace = read_trace(folder)
             if trace is None or trace.job_id == job_id or trace.chosen_id:
                 continue
             if Job.that_finished(folder, trace).is_run_of(job_name, program):
                 _remove_checkpoints(folder)
                 delete_file(trace_path(folder))
-                FileSystemCheckpointStorage(folder, create_subdir=False).remove_job(trace.job_id)
+                remove_job(folder)
 
 
 def _remove_checkpoints(folder: str) -> None:

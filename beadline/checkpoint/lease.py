@@ -11,7 +11,7 @@ for any time between looking and acting, so looking alone proves nothing. Two or
 3. write ``fence-e``: the list of them
 4. look for a higher lease; if there is one, give up
 
-*Publish* a checkpoint with epoch e (see :mod:`beadline.checkpoint.storage`):
+*Publish* a checkpoint with epoch e (see :mod:`beadline.checkpoint.file_storage`):
 
 1. look for a higher lease; if there is one, give up
 2. make ``chk-N`` with its ``_metadata`` appear, in one rename that never replaces another checkpoint
@@ -85,19 +85,19 @@ _held: set[str] = set()
 
 
 class Fenced(BeadlineError):
-    """Another driver has taken over the job. This one may not publish anything any more.
+    """This driver does not have the job any more, and may not publish anything: mostly because another one took over.
 
     :ivar epoch: the epoch that was held
+    :ivar by_epoch: the epoch of the driver that took over; None if nobody knows of one
     :ivar by: who took over
-    :ivar since: when, as text
     """
 
-    def __init__(self, folder: str, epoch: int, by_epoch: int | None, by: str, since: str) -> None:
-        self.epoch, self.by_epoch, self.by, self.since = epoch, by_epoch, by, since
-        what = "its lease is gone" if by_epoch is None else f"epoch {by_epoch} is held by {by} since {since}"
+    def __init__(self, folder: str, epoch: int, why: str, by_epoch: int | None = None, by: str = "nobody") -> None:
+        self.epoch, self.by_epoch, self.by = epoch, by_epoch, by
+        goes_on = "" if by_epoch is None else " The job goes on in the other driver."
         super().__init__(
-            f"this driver had epoch {epoch} of the job in {folder}, and {what}. It stops and publishes nothing more; "
-            "the job goes on in the other driver."
+            f"this driver had epoch {epoch} of the job in {folder}, and {why}. It stops and publishes nothing more."
+            f"{goes_on}"
         )
 
 
@@ -174,7 +174,7 @@ class Lease:
         try:
             claims = claims_in(self.folder)
         except OSError as error:
-            raise Fenced(self.folder, self.epoch, None, f"nobody knows whom ({error})", "an unknown time") from error
+            raise Fenced(self.folder, self.epoch, f"nobody can tell whether it still has it: {error}") from error
         self._look(claims)
 
     def hold(self) -> None:
@@ -201,9 +201,10 @@ class Lease:
         highest = max(claims, key=lambda claim: claim.epoch, default=None)
         if highest is not None and highest.epoch > self.epoch:
             by = note_of(self.folder, highest.name)
-            raise Fenced(self.folder, self.epoch, highest.epoch, by["owner"], by["since"])
+            why = f"epoch {highest.epoch} is held by {by['owner']} since {by['since']}"
+            raise Fenced(self.folder, self.epoch, why, highest.epoch, by["owner"])
         if not any(claim.name == self._name for claim in claims):
-            raise Fenced(self.folder, self.epoch, None, "nobody", "an unknown time")
+            raise Fenced(self.folder, self.epoch, "its lease is gone")
 
 
 def counts(folder: str, checkpoint_id: int, epoch: int) -> bool:
@@ -273,7 +274,9 @@ def _create(folder: str, note: dict[str, Any]) -> Claim:
         claim = _create_local(folder, epoch, note) if local_path(folder) else _create_remote(folder, epoch, note)
         if claim is not None:
             return claim
-    raise SnapshotError(f"can't acquire the lease of the job in {folder}: {_TRIES} times another driver was faster")
+    raise SnapshotError(
+        f"can't acquire the lease of the job in {folder}: another driver was faster {_TRIES} times in a row"
+    )
 
 
 def _create_local(folder: str, epoch: int, note: dict[str, Any]) -> Claim | None:

@@ -1,56 +1,122 @@
-"""Checkpoints in the driver's memory: for small state and for trying things out. They are gone with the driver."""
+"""A job's place in the driver's memory: for small state and for trying things out. It is gone with the driver."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from beadline.checkpoint import metadata
-from beadline.checkpoint.lease import Lease
+from beadline.checkpoint.lookup import Listed
+from beadline.checkpoint.publishing import Stored
+from beadline.checkpoint.settings import MAX_STATE_SIZE
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.storage import CheckpointStorage, Listed, Stored
-from beadline.errors import VersionError
-from beadline.state.files import delete_file, read_run
+from beadline.checkpoint.storage import JobStorage
+from beadline.checkpoint.trace import Trace
+from beadline.errors import ConfigurationError, VersionError
+from beadline.graph.program import Program
+from beadline.state.files import delete_file, join, read_run
 from beadline.state.version import RunRef, checksum_of
 
+__all__ = ["MemoryJobStorage"]
+
 DEFAULT_MAX_STATE_SIZE = 5 << 20
-MAX_STATE_SIZE_OPTION = "beadline.checkpointing.jobmanager.max-state-size"
 
 _POINTER = re.compile(r"memory:(?P<job>.+)/chk-(?P<number>\d+)")
 
 
-class MemoryCheckpointStorage(CheckpointStorage):
+class MemoryJobStorage(JobStorage):
     """Keeps all of a checkpoint in the driver, the content of its run files included.
+
+    No other driver can have the job, so that there is nothing to look at, and nothing to tell others.
 
     :param max_state_size: how many bytes the state of one subtask may have
     """
 
     survives_driver = False
 
-    def __init__(self, max_state_size: int = DEFAULT_MAX_STATE_SIZE) -> None:
+    def __init__(self, job_id: str, max_state_size: int = DEFAULT_MAX_STATE_SIZE) -> None:
+        super().__init__(job_id)
         self._max_state_size = max_state_size
-        self._kept: dict[str, dict[int, bytes]] = {}
+        self._kept: dict[int, bytes] = {}
         self._read: dict[tuple[str, int, int], bytes] = {}
+        self._temporary: str | None = None
 
     def __repr__(self) -> str:
-        size = sum(len(data) for job in self._kept.values() for data in job.values())
-        return f"<MemoryCheckpointStorage: {size} bytes>"
+        return f"<MemoryJobStorage of {self.job_id}: {sum(map(len, self._kept.values()))} bytes>"
 
-    def write(self, snapshot: Snapshot, lease: Lease | None = None) -> Stored:
+    # -- whose job it is
+
+    @property
+    def epoch(self) -> int:
+        return 0
+
+    def acquire(self, is_new: bool = False) -> None:
+        pass
+
+    def check(self) -> None:
+        pass
+
+    def show_life(self) -> None:
+        pass
+
+    def let_go(self) -> None:
+        pass
+
+    def release(self) -> None:
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    # -- the job's beginning and its end
+
+    def begin(self, job_name: str, program: Program) -> None:
+        pass
+
+    def leave_trace(self, trace: Trace) -> None:
+        pass
+
+    def remove(self, comes_again: bool = False) -> bool:
+        return not self._kept
+
+    # -- state
+
+    def state_folder(self, attempt: int, one_machine: bool) -> str:
+        if not one_machine:
+            raise ConfigurationError(
+                "the job runs on a cluster and has no folder for its state that all executors reach: "
+                "set execution.checkpointing.dir to one (hdfs://, s3:// or a shared mount)"
+            )
+        if self._temporary is None:
+            self._temporary = tempfile.mkdtemp(prefix="beadline-state-")
+        # Checkpoints in memory hold all they need: nothing goes back to the files of an earlier attempt.
+        for older in Path(self._temporary).iterdir():
+            shutil.rmtree(older, ignore_errors=True)
+        folder = join(self._temporary, str(attempt))
+        Path(folder).mkdir(exist_ok=True)
+        return folder
+
+    def owned_folder(self) -> str:
+        return self._temporary or ""
+
+    # -- writing
+
+    def write(self, snapshot: Snapshot, copy_foreign: bool = False) -> Stored:
         """Keep a checkpoint.
 
         1. refuse state that is too large
-        2. take the content of all runs into memory
+        2. take the content of all runs into memory, whoever they belong to
         3. keep it in the form that a file would have
         """
         self._check_size(snapshot)
         fresh: dict[tuple[str, int, int], bytes] = {}
         stored = snapshot.with_runs(lambda run: self._inline(run, fresh))
         stored = replace(stored, kind=SnapshotKind.CHECKPOINT)
-        pointer = f"memory:{snapshot.job_id}/chk-{snapshot.checkpoint_id}"
+        pointer = self._pointer(snapshot.checkpoint_id)
         data = metadata.encode(stored, pointer)
-        self._kept.setdefault(snapshot.job_id, {})[snapshot.checkpoint_id] = data
+        self._kept[snapshot.checkpoint_id] = data
         self._read = fresh
         return Stored(pointer, stored, len(data))
 
@@ -61,8 +127,8 @@ class MemoryCheckpointStorage(CheckpointStorage):
                 if size > self._max_state_size:
                     raise SnapshotError(
                         f"the state of operator '{operator.name}', subtask {subtask}, has {size} bytes, and "
-                        f"checkpoints in the driver's memory take at most {self._max_state_size} a subtask "
-                        f"({MAX_STATE_SIZE_OPTION}). Keep checkpoints in files: set execution.checkpointing.dir"
+                        f"checkpoints in the driver's memory take at most {self._max_state_size} per subtask "
+                        f"({MAX_STATE_SIZE}). Keep checkpoints in files: set execution.checkpointing.dir"
                     )
 
     def _inline(self, run: RunRef, fresh: dict[tuple[str, int, int], bytes]) -> RunRef:
@@ -78,23 +144,40 @@ class MemoryCheckpointStorage(CheckpointStorage):
         fresh[key] = data
         return replace(run, inline=data, path=None, offset=0, checksum=checksum_of(data))
 
-    def read(self, pointer: str) -> Snapshot:
+    # -- reading
+
+    def _pointer(self, number: int) -> str:
+        return f"memory:{self.job_id}/chk-{number}"
+
+    def _number(self, pointer: str) -> int | None:
         match = _POINTER.fullmatch(pointer)
-        data = self._kept.get(match["job"], {}).get(int(match["number"])) if match else None
+        return int(match["number"]) if match is not None and match["job"] == self.job_id else None
+
+    def read(self, pointer: str) -> Snapshot:
+        number = self._number(pointer)
+        data = self._kept.get(number) if number is not None else None
         if data is None:
             raise SnapshotError(f"there is no checkpoint {pointer} in this driver's memory")
         return metadata.decode(data, f"{pointer}/{metadata.METADATA}")
 
-    def completed(self, job_id: str) -> list[Listed]:
-        pointers = {number: f"memory:{job_id}/chk-{number}" for number in self._kept.get(job_id, {})}
-        return [Listed(pointers[n], n, self.read(pointers[n])) for n in sorted(pointers, reverse=True)]
+    def completed(self) -> list[Listed]:
+        pointers = {number: self._pointer(number) for number in sorted(self._kept, reverse=True)}
+        return [Listed(pointer, number, self.read(pointer)) for number, pointer in pointers.items()]
+
+    def highest_number(self) -> int:
+        return max(self._kept, default=0)
+
+    # -- removing
 
     def discard(self, pointer: str) -> None:
-        match = _POINTER.fullmatch(pointer)
-        if match is None:
+        number = self._number(pointer)
+        if number is None:
             raise SnapshotError(f"{pointer} is not a checkpoint in this driver's memory, so it is not removed")
-        self._kept.get(match["job"], {}).pop(int(match["number"]), None)
+        self._kept.pop(number, None)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:
             delete_file(path)
+
+    def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
+        return []

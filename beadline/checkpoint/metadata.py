@@ -16,7 +16,7 @@ Plain data are None, bool, int, float, str, bytes, and lists, tuples and diction
 is an object with one key: ``{"$bytes": base64}``, ``{"$tuple": […]}``, ``{"$float": "nan"}``, ``{"$dict": [[key,
 value], …]}``. Nothing is unpickled here: what operators pickled stays bytes.
 
-Paths inside of the checkpoint's own tree (its folder, and ``shared`` beside it) are relative to its folder, so that the
+Paths inside the checkpoint's own tree (its folder, and ``shared`` next to it) are relative to its folder, so that the
 tree can be moved.
 """
 

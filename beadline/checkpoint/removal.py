@@ -10,7 +10,7 @@ from beadline.checkpoint import metadata
 from beadline.state.files import base_name, delete_file, delete_folder, entries_of, join, local_path, parent
 
 STAGED = re.compile(r"\.(chk-\d{1,18}|savepoint-[0-9a-zA-Z]{1,6}-[0-9a-f]{12})\.[0-9a-f]{8}")
-# Runs are named by hashes of their content; what is being written has a dot before and a random part behind.
+# Runs are named by hashes of their content; what is being written has a dot before and a random part after.
 _RUN = r"[0-9a-f]{32}(-[0-9a-f]{1,20}){0,2}\.(run|pack|state)"
 _DRAFT = r"\.draft\.[0-9a-f]{12}"
 RUN_FILE = re.compile(rf"{_RUN}|\.{_RUN}\.[0-9a-f]{{8}}|{_DRAFT}")

@@ -6,7 +6,7 @@ __all__ = ["Schedule"]
 
 
 class Schedule:
-    """A checkpoint every ``period_ms``, later if the pause behind the last one is not over.
+    """A checkpoint every ``period_ms``, later if the pause after the last one is not over.
 
     The first comes after a whole period: a job that fails at once has nothing to save, and equal runs are alike.
 

@@ -40,7 +40,7 @@ class OperatorSnapshot:
     :ivar locals: small own state: watermarks, and what the operator keeps between steps
     :ivar operator_state: the versions of operator state
     :ivar position: of a source: where it goes on reading
-    :ivar finished: of a source: nothing will come behind the position
+    :ivar finished: of a source: nothing will come after the position
     :ivar committables: of a sink: what is pre-committed and is committed, again if need be, on restore
     :ivar next_timers: when each subtask wants its next step, in processing time
     :ivar key_type: of keyed state, as :mod:`beadline.common.type_description` writes it; empty if none was declared
@@ -92,7 +92,7 @@ class Snapshot:
 
     :ivar step: the sealed step
     :ivar unaligned: taken while a later step was running
-    :ivar in_flight: of an unaligned one: for each source's uid, the position behind the step that was running
+    :ivar in_flight: of an unaligned one: for each source's uid, the position after the step that was running
     :ivar timestamp: when it was triggered, in milliseconds
     :ivar counters: totals that go on counting after a restore
     :ivar epoch: the lease of the driver that wrote it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from beadline.checkpoint.actions import CheckpointKind, FailJob
 from beadline.checkpoint.reasons import FailureReason
+from beadline.checkpoint.settings import TOLERABLE_FAILURES
 
 __all__ = ["FailureTolerance"]
 
@@ -35,7 +36,9 @@ class FailureTolerance:
         self.in_row += 1
         if self._tolerable is None or self.in_row <= self._tolerable:
             return None
-        row = "A checkpoint failed" if self.in_row == 1 else f"{self.in_row} checkpoints failed in a row"
+        row = "1 checkpoint failed" if self.in_row == 1 else f"{self.in_row} checkpoints failed in a row"
         self.in_row = 0
         why = f"{reason.value} {message}".strip()
-        return FailJob(f"{row} and {self._tolerable or 'none'} may; the last one, {id}: {why}")
+        return FailJob(
+            f"{row}, and {TOLERABLE_FAILURES} tolerates {self._tolerable}. Checkpoint {id} was the last: {why}"
+        )

@@ -1,4 +1,4 @@
-"""Is every byte of a snapshot where it should be? One check a file, so that tasks can share the work."""
+"""Is every byte of a snapshot where it should be? One check per file, so that tasks can share the work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Problem:
 
 
 def checks_of(runs: Iterable[RunRef]) -> list[FileCheck]:
-    """The checks of all files behind some runs, by path."""
+    """The checks of all files of some runs, by path."""
     parts: dict[str, set[Part]] = {}
     for run in runs:
         if run.path is not None:

@@ -28,7 +28,7 @@ from rich.text import Text
 from beadline.cli.necklaces import END_OF_TIME, Ledger, Order, closed_form, count_beads
 from beadline.errors import BeadlineError
 from beadline.master.progress import StepReport
-from beadline.master.spark import find_session
+from beadline.master.spark.session import find_session
 
 _COLUMNS = ("step", "records", "read", "records/s", "keys", "state", "watermark", "tries")
 _SHOWN_STEPS = 10

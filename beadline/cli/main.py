@@ -75,13 +75,22 @@ def run(
             help="Whom the savepoint of -s belongs to then: no_claim (it is left alone) or claim (the job).",
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="What runs the job: spark (the default), or local, for a first look or a debugger: one process, this "
+            "one, does all the work, without Java.",
+        ),
+    ] = None,
     verbose: Annotated[
         bool,
         typer.Option("-v", "--verbose", help="Show whole tracebacks and what Spark logs; as BEADLINE_VERBOSE=1 does."),
     ] = False,
     define: Definitions = None,
 ) -> None:
-    """Run a program. Options come before SCRIPT; everything behind it is passed on untouched."""
+    """Run a program. Options come before SCRIPT; everything after it is passed on untouched."""
     options = job_options(define or [], parallelism)
     if savepoint is not None:
         options["execution.state-recovery.path"] = savepoint
@@ -89,6 +98,8 @@ def run(
         options["execution.state-recovery.ignore-unclaimed-state"] = "true"
     if claim_mode is not None:
         options["execution.state-recovery.claim-mode"] = claim_mode
+    if engine is not None:
+        options["beadline.engine"] = engine
     if verbose:
         os.environ[VERBOSE] = "1"
     run_program(script, args or [], options, pyflink)

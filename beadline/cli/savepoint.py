@@ -24,7 +24,7 @@ from beadline.cli.script import (
 
 if TYPE_CHECKING:
     from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
-    from beadline.master.comparison import Comparison
+    from beadline.master.upgrade.comparison import Comparison
     from beadline.state.description import StateDescription
     from beadline.state.version import RunRef
 
@@ -92,8 +92,8 @@ def dispose(
 def _compare(
     snapshot: Snapshot, script: Path, args: list[str], options: dict[str, str], pyflink: bool, allow: bool
 ) -> Comparison:
-    from beadline.master.compatibility import compare
     from beadline.master.dry_run import ProgramReached, stop_at_execute
+    from beadline.master.upgrade.compatibility import compare
     from beadline.runtime.describe import declared_states
 
     stop_at_execute()
@@ -202,7 +202,7 @@ def _operator_state_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str,
 
 
 def _described(state: StateDescription) -> str:
-    from beadline.master.comparison import shown_name, type_of
+    from beadline.master.upgrade.comparison import shown_name, type_of
 
     ttl = "" if state.ttl_ms is None else f", lives {state.ttl_ms} ms"
     return f"{shown_name(state)}: {type_of(state)}{ttl}".removesuffix(": ")

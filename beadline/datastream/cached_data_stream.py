@@ -15,7 +15,7 @@ from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import flow_order
 from beadline.graph.specs import CacheSpec, Forward, FunctionSpec, SinkSpec, SourceSpec
-from beadline.master.spark import find_session
+from beadline.master.spark.session import find_session
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment

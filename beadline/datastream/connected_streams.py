@@ -53,7 +53,7 @@ class ConnectedStreams:
         """
         keyed = self._is_keyed()
         check_process_function(func, (KeyedCoProcessFunction, CoProcessFunction), "process() of connected streams")
-        return self._apply("Co-Keyed-Process" if keyed else "Co-Process", "co_process", func, output_type)
+        return self._apply("Keyed Co-Process" if keyed else "Co-Process", "co_process", func, output_type)
 
     def _is_keyed(self) -> bool:
         keyed = (isinstance(self.stream1, KeyedStream), isinstance(self.stream2, KeyedStream))

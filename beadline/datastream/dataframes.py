@@ -17,7 +17,7 @@ from beadline.connectors.source import BATCH, Position, StepSource
 from beadline.datastream.folders import make_folder
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import SourceSpec
-from beadline.master.spark import find_session
+from beadline.master.spark.session import find_session
 
 if TYPE_CHECKING:
     from beadline.datastream.data_stream import DataStream

@@ -19,7 +19,7 @@ from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
 from beadline.datastream.time_characteristic import TimeCharacteristic
 from beadline.errors import TypeMismatchError, UnsupportedFeatureError
-from beadline.master.spark import active_parallelism
+from beadline.master.spark.session import active_parallelism
 
 
 class EnvironmentSettings(WithoutJava):

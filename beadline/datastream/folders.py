@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from beadline.datastream import options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
-from beadline.master.spark import Cluster
+from beadline.master.spark.session import on_one_machine
 from beadline.state.files import local_path
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def make_folder(env: StreamExecutionEnvironment, session: SparkSession, call: st
     :param call: what needs it, for the errors
     """
     shared = env._configuration.get_string(options.CHECKPOINT_DIR, None)
-    if shared is None and not Cluster(session).one_machine:
+    if shared is None and not on_one_machine(session):
         raise ConfigurationError(
             f"{call} on a cluster needs a folder that all executors reach: set execution.checkpointing.dir"
         )

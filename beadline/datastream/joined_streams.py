@@ -136,7 +136,7 @@ class _WithWindow:
         return self
 
     def _apply(self, name: str, function: WindowFunction[Any, Any, Any, Any], output: Any) -> DataStream:
-        return self._windows._apply(name, None, function, output)
+        return self._windows._apply(None, function, output, name)
 
 
 class JoinWindow(_WithWindow):

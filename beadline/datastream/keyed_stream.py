@@ -48,7 +48,7 @@ class KeyedStream(DataStream):
         """A running fold per key: one result for each element, in batch mode the last one of each key."""
         check_function(func, ReduceFunction)
         spec = FunctionSpec("reduce", func, keyed=True, batch=self._env._is_batch())
-        return self._apply("Keyed Reduce", spec, self._type)
+        return self._apply("Reduce", spec, self._type)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """A running sum of one field per key."""

@@ -12,10 +12,10 @@ from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from beadline.errors import ConfigurationError
-from beadline.master import poison
-from beadline.master.dependencies import Dependencies, PythonArchive, Requirements, python_file
-from beadline.master.pacing import Limits
+from beadline.master import engines, poison
 from beadline.master.settings import JobSettings
+from beadline.master.shipping.dependencies import Dependencies, PythonArchive, Requirements, python_file
+from beadline.master.upkeep.pacing import Limits
 from beadline.state import backend_settings
 from beadline.state.backend_settings import BackendSettings
 
@@ -39,6 +39,7 @@ WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 WATERMARK_RECORDS = "beadline.watermark.records"
 LENIENT_TYPES = "beadline.types.lenient"
 RESTART = "restart-strategy.type"
+ENGINE = engines.OPTION
 STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
 STEP_FIRST_RECORDS = "beadline.step.first-records"
@@ -66,6 +67,7 @@ _EFFECTIVE = {
     PYTHON_EXECUTABLE,
     WATERMARK_RECORDS,
     LENIENT_TYPES,
+    ENGINE,
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,

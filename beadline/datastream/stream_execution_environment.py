@@ -27,10 +27,12 @@ from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Forward, SourceSpec, Spec
-from beadline.master import dry_run, telling
-from beadline.master.beginning import find_beginning
+from beadline.master import dry_run, engines, telling
 from beadline.master.control import MasterControl
-from beadline.master.dependencies import (
+from beadline.master.guarantee import guarantee_of
+from beadline.master.job import JobMaster
+from beadline.master.progress import Listener
+from beadline.master.shipping.dependencies import (
     Dependencies,
     FileToCache,
     PythonArchive,
@@ -38,11 +40,8 @@ from beadline.master.dependencies import (
     local_path,
     python_file,
 )
-from beadline.master.guarantee import guarantee_of
-from beadline.master.job import JobMaster
-from beadline.master.progress import Listener
 from beadline.master.signals import end_well, wait_for_end
-from beadline.master.spark import Cluster, find_session
+from beadline.master.snapshots.beginning import find_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -238,12 +237,13 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         dependencies = self._all_dependencies()
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
+        engine = engines.chosen(self._configuration.get_string(options.ENGINE, None))
         dry_run.reached(plan, settings)
         # Before Spark is started: what is refused is refused at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
         if executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
-        master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners), beginning)
+        master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._listeners), beginning)
         end_well()
         master.start()
         return MasterControl(master)

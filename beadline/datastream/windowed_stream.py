@@ -96,7 +96,7 @@ class _Windowed:
             reduce_function if isinstance(reduce_function, ReduceFunction) else CallableReduceFunction(reduce_function)
         )
         result = output_type if output_type is not None or window_function is not None else self.get_input_type()
-        return self._apply("Window Reduce", fold, window_function, result)
+        return self._apply(fold, window_function, result)
 
     def aggregate(
         self,
@@ -107,7 +107,7 @@ class _Windowed:
     ) -> DataStream:
         """Fold the elements of a window into an accumulator as they come."""
         check_process_function(aggregate_function, AggregateFunction, "aggregate() of a window")
-        return self._apply("Window Aggregate", aggregate_function, window_function, output_type)
+        return self._apply(aggregate_function, window_function, output_type)
 
     def sum(self, position: int | str = 0) -> DataStream:
         """The sum of one field over each window; the other fields are the first element's."""
@@ -132,14 +132,16 @@ class _Windowed:
     def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Evaluate all elements of a window at once."""
         check_process_function(window_function, self._functions[0], "apply() of a window")
-        return self._apply("Window Apply", None, window_function, output_type)
+        return self._apply(None, window_function, output_type)
 
     def process(self, process_window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
         """Evaluate all elements of a window at once, with the clocks and with state."""
         check_process_function(process_window_function, self._functions[1], "process() of a window")
-        return self._apply("Window Process", None, process_window_function, output_type)
+        return self._apply(None, process_window_function, output_type)
 
-    def _apply(self, name: str, fold: Any, function: Any, output_type: TypeInformation | None) -> DataStream:
+    def _apply(
+        self, fold: Any, function: Any, output_type: TypeInformation | None, name: str | None = None
+    ) -> DataStream:
         if function is not None:
             check_process_function(function, self._functions, "a window")
         if self._evictor is not None and fold is not None:
@@ -156,7 +158,8 @@ class _Windowed:
             self._late_tag.tag_id if self._late_tag is not None else None,
             self._unkeyed,
         )
-        result = self._stream._apply(name, spec, output_type)
+        # Without a name of its own it has the one that PyFlink gives it, whatever is done with the elements.
+        result = self._stream._apply(name or type(self._assigner).__name__, spec, output_type)
         if self._late_tag is not None:
             result._edges[0].source.side_types[self._late_tag.tag_id] = self._late_tag.type_info
         return result
@@ -178,8 +181,10 @@ class AllWindowedStream(_Windowed):
     def __init__(self, stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         super().__init__(stream.key_by(_same_key), window_assigner)
 
-    def _apply(self, name: str, fold: Any, function: Any, output_type: TypeInformation | None) -> DataStream:
-        return super()._apply(name, fold, function, output_type).force_non_parallel()
+    def _apply(
+        self, fold: Any, function: Any, output_type: TypeInformation | None, name: str | None = None
+    ) -> DataStream:
+        return super()._apply(fold, function, output_type, name).force_non_parallel()
 
 
 def _same_key(_: Any) -> int:

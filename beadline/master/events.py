@@ -8,16 +8,28 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from beadline.checkpoint.actions import CheckpointKind
-from beadline.checkpoint.storage import Stored
+from beadline.checkpoint.publishing import Stored
+from beadline.checkpoint.snapshot import Snapshot
 from beadline.common.savepoint_format_type import SavepointFormatType
 
 
 @dataclass(frozen=True)
 class StepEnded:
-    """A step ran, well or not: ``outcome`` has its acknowledgements, or what it failed of."""
+    """A step ran, well or not: ``outcome`` has its acknowledgements, or what it failed of.
 
-    attempt: int
+    :ivar execution: the number of the execution whose step it was
+    """
+
+    execution: int
     outcome: Future[Any]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The sinks have made ready what a checkpoint holds of their output: this is what to write."""
+
+    id: int
+    snapshot: Snapshot
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,7 @@ class NotWritten:
     """A checkpoint could not be made durable."""
 
     id: int
-    error: Exception
+    error: BaseException
     savepoint: bool = False
 
 
@@ -43,7 +55,7 @@ class Published:
     """The output of a completed checkpoint is visible, or could not be made so."""
 
     id: int
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True)
@@ -71,5 +83,5 @@ class Wake:
     """Look around: something was set from outside."""
 
 
-Event: TypeAlias = StepEnded | Written | NotWritten | Published | Request | Suspend | Wake
+Event: TypeAlias = StepEnded | Prepared | Written | NotWritten | Published | Request | Suspend | Wake
 Inbox: TypeAlias = "queue.SimpleQueue[Event]"

@@ -22,5 +22,14 @@ class Living(Protocol):
     def exit_code(self) -> int:
         """With which its process should exit, when the job has ended."""
 
+    @property
+    def execution(self) -> str | None:
+        """The name of its present execution, if one has begun."""
+
 
 jobs: dict[Living, None] = {}
+
+
+def executions() -> tuple[str, ...]:
+    """Those that go on now: workers may let go of what they hold of others."""
+    return tuple(name for job in list(jobs) if (name := job.execution) is not None)

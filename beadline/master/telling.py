@@ -50,6 +50,17 @@ def shortened(text: str, limit: int = _LONGEST_LOG_LINE) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def first_line(error: BaseException) -> str:
+    """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker or the JVM,
+    if there is one."""
+    if isinstance(error, BeadlineError):
+        return shortened(str(error).partition("\n")[0])
+    lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b.*:", line)]
+    told = raised[-1] if raised else lines[0] if lines else type(error).__name__
+    return shortened(told.partition(" Consider setting 'spark.")[0])
+
+
 def is_machinery(file: str) -> bool:
     """Whether code in this file says nothing about the user's program."""
     return file.startswith(_PACKAGE + os.sep) or _OTHERS.search(file) is not None

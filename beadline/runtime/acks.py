@@ -50,7 +50,7 @@ class Acks:
         store = self._run.stores[node.id, self._partition]
         try:
             content = operator.backend.finish()
-            data = encode_run(content, node.max_parallelism, codec=self._header.codec)
+            data = encode_run(content, node.max_parallelism, codec=self._header.context.codec)
         except BeadlineError as error:
             raise UserCodeError(node.name, "(state)", error) from error
         base = self._versions[node.id]
@@ -60,7 +60,7 @@ class Acks:
             return
         version = next_version(base, data)
         ack.touched = count_entries(content)
-        if len(data) <= self._header.inline_limit:
+        if len(data) <= self._header.context.inline_limit:
             ack.delta = RunRef(version, ack.touched, len(data), inline=data)
         else:
             ack.delta = self._run.files.store(f"{version}.run", data, version, ack.touched)

@@ -19,7 +19,7 @@ from beadline.api.state_descriptors import StateMigration
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import BroadcastSpec
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.messages import StepHeader
+from beadline.runtime.messages import RunContext, StepHeader
 from beadline.runtime.operators import Setup, make_operator
 from beadline.state.description import StateDescription
 from beadline.state.version import RunRef
@@ -52,7 +52,7 @@ def declared_states(plan: Plan, restored_step: int | None = None) -> dict[int, D
 
     :param restored_step: the step that the job would go on from; functions are told that they are restored
     """
-    header = StepHeader("", 0, 0, False, (), "", 0, base=restored_step)
+    header = StepHeader(RunContext(""), 0, 0, base=restored_step)
     return {
         node.id: _opened_aside(node, plan.job_parameters, header)
         for node in plan.nodes.values()

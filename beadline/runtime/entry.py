@@ -13,7 +13,7 @@ from pyspark import TaskContext
 
 from beadline.runtime import printed, worker
 from beadline.runtime.garbage import no_collection
-from beadline.runtime.messages import MergeRequest, MergeResult, StepHeader, TaskInput
+from beadline.runtime.messages import MergeRequest, MergeResult, RunContext, StepHeader, TaskInput
 from beadline.runtime.rows import DESCRIPTOR, DESCRIPTOR_SEQ, Row, read_rows
 from beadline.runtime.task import Task
 from beadline.state.merging import merged
@@ -45,7 +45,7 @@ class LevelCall:
         partition = context.partitionId()
         header = self.header
         printed.install()
-        run = worker.enter_run(header.run, header.live_runs, self.shipment, header.state_root)
+        run = worker.enter_run(header.context, self.shipment)
         if self.inputs is None:
             task = Task(run, header, self.level, partition)
             with printed.gathered(task.printed):
@@ -73,19 +73,19 @@ def farewell(live: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> Iterat
     yield from batches
 
 
-def merge_in_worker(header: StepHeader, shipment: Any, merge: MergeRequest) -> MergeResult:
+def merge_in_worker(shipment: Any, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
     """Merge some runs of one handle into one file, some key groups at a time. Reads and writes immutable files only;
     may run twice."""
-    run = worker.enter_run(header.run, header.live_runs, shipment, header.state_root)
+    run = worker.enter_run(context, shipment)
     with no_collection():
-        return _merge(run, header, merge)
+        return _merge(run, context, now, merge)
 
 
-def _merge(run: worker.WorkerRun, header: StepHeader, merge: MergeRequest) -> MergeResult:
+def _merge(run: worker.WorkerRun, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
     groups = range(merge.max_parallelism) if merge.groups is None else range(*merge.groups)
-    over = header.now if merge.from_root else None
+    over = now if merge.from_root else None
     with run.files.draft() as draft:
-        writer = RunWriter(draft.write, merge.max_parallelism, by_key=True, codec=header.codec)
+        writer = RunWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
         parts = merged(merge.runs, run.files.read_range, groups, from_root=merge.from_root, now=over)
         for _, content in parts:
             writer.add(content)

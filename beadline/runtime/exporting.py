@@ -15,7 +15,7 @@ import xxhash
 from beadline.errors import VersionError
 from beadline.runtime import worker
 from beadline.runtime.garbage import no_collection
-from beadline.runtime.messages import StepHeader
+from beadline.runtime.messages import RunContext
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.drafts import Draft
 from beadline.state.files import is_folder, join, make_folder, parent, read_range, read_run, write_file
@@ -78,11 +78,11 @@ class Exported:
     files: tuple[tuple[str, RunRef], ...]
 
 
-def export_in_worker(header: StepHeader, shipment: Any, exports: tuple[Export, ...]) -> list[Exported]:
+def export_in_worker(shipment: Any, context: RunContext, now: int, exports: tuple[Export, ...]) -> list[Exported]:
     """Write some exports of one task, in their order."""
-    worker.enter_run(header.run, header.live_runs, shipment, header.state_root)
+    worker.enter_run(context, shipment)
     with no_collection():
-        return [export(each, header.now) for each in exports]
+        return [export(each, now) for each in exports]
 
 
 def export(request: Export, now: int) -> Exported:

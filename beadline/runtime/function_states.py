@@ -98,7 +98,7 @@ class FunctionStates:
         not sealed; an abandoned future, after a rollback; and objects of a worker that the subtask has left meanwhile.
         Equal versions have equal content, so it does not matter which attempt made one.
         """
-        if self._attempt != header.attempt:
+        if self._attempt != header.context.attempt:
             return False
         if not self._stateful:
             return True
@@ -175,8 +175,8 @@ class FunctionStates:
         """Store what changed. Gives the version that the step began with, and the new handle if it is another."""
         if self._backend is None:
             return None, None
-        limit = self._header.inline_limit
-        occasion = f"-{self._header.attempt}-{self._header.step}"
+        limit = self._header.context.inline_limit
+        occasion = f"-{self._header.context.attempt}-{self._header.step}"
 
         def keep(data: bytes, entries: int, mode: str) -> RunRef:
             # The parts of a union go to every subtask with every step.

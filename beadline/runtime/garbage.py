@@ -15,11 +15,21 @@ from contextlib import contextmanager
 _EVERYTHING_AFTER_SECONDS = 60.0
 
 _walked_at = time.monotonic()
+_left_alone = False
+
+
+def leave_alone() -> None:
+    """This process is not a worker: when it collects garbage is the program's affair."""
+    global _left_alone
+    _left_alone = True
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
     """No collection within; the next one walks what was made within, and everything if it is time for that."""
+    if _left_alone:
+        yield
+        return
     if time.monotonic() - _walked_at < _EVERYTHING_AFTER_SECONDS:
         gc.freeze()
     else:
@@ -35,4 +45,5 @@ def walk_everything_next() -> None:
     """Something large may have become garbage, of what was set aside too."""
     global _walked_at
     _walked_at = time.monotonic()
-    gc.unfreeze()
+    if not _left_alone:
+        gc.unfreeze()

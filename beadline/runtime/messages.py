@@ -13,11 +13,31 @@ from beadline.state.version import Handle, RunRef
 
 
 @dataclass(frozen=True)
+class RunContext:
+    """What a worker must know of an execution of a job to work for it: run its tasks, merge, export or migrate state.
+
+    :ivar execution: its name; worker caches are keyed by it
+    :ivar live: the executions of this session that still go on; what workers hold of others is closed and dropped
+    :ivar state_root: where files of state go
+    :ivar inline_limit: state up to this size travels in the acknowledgement instead
+    :ivar attempt: Flink's attempt number: how many executions of the job there were before
+    :ivar codec: how files of state are compressed, None for not at all
+    :ivar backend: where working state is kept
+    """
+
+    execution: str
+    live: tuple[str, ...] = ()
+    state_root: str = ""
+    inline_limit: int = 0
+    attempt: int = 0
+    codec: str | None = None
+    backend: BackendSettings = field(default_factory=BackendSettings)
+
+
+@dataclass(frozen=True)
 class StepHeader:
     """What all tasks of a step know.
 
-    :ivar run: names one execution of a job; worker caches are keyed by it
-    :ivar live_runs: runs of this session that still go on; what workers hold of others is closed and dropped
     :ivar now: the step's processing time
     :ivar final: all input ends with this step
     :ivar base: the number of the snapshot that the step starts from: the step sealed before it, or what the job was
@@ -26,24 +46,16 @@ class StepHeader:
         functions know snapshots by these
     :ivar aborted: and those that were given up
     :ivar poison: records to keep out, see :mod:`beadline.runtime.poison`
-    :ivar codec: how runs of state are compressed, None for not at all
-    :ivar backend: where working state is kept
     """
 
-    run: str
+    context: RunContext
     step: int
     now: int
-    final: bool
-    live_runs: tuple[str, ...]
-    state_root: str
-    inline_limit: int
-    attempt: int = 0
+    final: bool = False
     base: int | None = None
     completed: tuple[int, ...] = ()
     aborted: tuple[int, ...] = ()
-    codec: str | None = None
     poison: Any = None
-    backend: BackendSettings = field(default_factory=BackendSettings)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from beadline.errors import StateMismatchError
 from beadline.runtime import worker
-from beadline.runtime.messages import StepHeader
+from beadline.runtime.messages import RunContext
 from beadline.state.codec import freeze, thaw_as_written
 from beadline.state.evolution import class_names, hooked, type_converter
 from beadline.state.files import RunFiles
@@ -107,25 +107,25 @@ class Migrated:
     failure: str = ""
 
 
-def migrate_in_worker(header: StepHeader, shipment: Any, request: MigrationRequest) -> Migrated:
+def migrate_in_worker(shipment: Any, context: RunContext, now: int, request: MigrationRequest) -> Migrated:
     """Rewrite the state of one request. What is wrong with a value is an answer, which no second try would change."""
-    run = worker.enter_run(header.run, header.live_runs, shipment, header.state_root)
+    run = worker.enter_run(context, shipment)
     changes: tuple[StateChange, ...] = cloudpickle.loads(request.changes)
     try:
         if isinstance(request, PartMigration):
-            return Migrated(_migrate_part(request, changes[0], run.files, header))
-        return Migrated(_migrate_keyed(request, changes, run.files, header))
+            return Migrated(_migrate_part(request, changes[0], run.files, context, now))
+        return Migrated(_migrate_keyed(request, changes, run.files, context, now))
     except StateMismatchError as error:
         return Migrated(None, str(error))
 
 
 def _migrate_keyed(
-    request: KeyedMigration, changes: tuple[StateChange, ...], files: RunFiles, header: StepHeader
+    request: KeyedMigration, changes: tuple[StateChange, ...], files: RunFiles, context: RunContext, now: int
 ) -> RunRef:
     """Some key groups at a time, all tables of the handle, those that change converted."""
-    tables = {change.name: _TableConverter(request.operator, change, header.now) for change in changes}
+    tables = {change.name: _TableConverter(request.operator, change, now) for change in changes}
     with files.draft() as draft:
-        writer = RunWriter(draft.write, request.max_parallelism, by_key=True, codec=header.codec)
+        writer = RunWriter(draft.write, request.max_parallelism, by_key=True, codec=context.codec)
         groups = range(*request.groups)
         for _, content in merged(request.runs, files.read_range, groups):
             writer.add(_converted(content, tables))
@@ -170,9 +170,11 @@ class _TableConverter:
         return cleared, {key: self._convert_in_map(value) for key, value in puts.items()}, removed
 
 
-def _migrate_part(request: PartMigration, change: StateChange, files: RunFiles, header: StepHeader) -> RunRef:
+def _migrate_part(
+    request: PartMigration, change: StateChange, files: RunFiles, context: RunContext, now: int
+) -> RunRef:
     by_key = request.mode == BROADCAST
-    convert = change.converter(header.now, keeps_none=by_key)
+    convert = change.converter(now, keeps_none=by_key)
     items: list[Any] = []
     for number, item in enumerate(read_part(request.part, request.mode, files.read)):
         key, value = item if by_key else (number, item)
@@ -186,7 +188,7 @@ def _migrate_part(request: PartMigration, change: StateChange, files: RunFiles, 
         elif made is not None:
             items.append(made)
     data = encode(StateContent(request.mode, items))
-    return store(data, len(items), files, header.inline_limit)
+    return store(data, len(items), files, context.inline_limit)
 
 
 def _unfit(operator: str, change: StateChange, error: Exception, stored: Any, where: str) -> StateMismatchError:

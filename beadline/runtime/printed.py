@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any, TextIO
 
@@ -126,6 +127,35 @@ def install() -> WorkerOutput:
     if not isinstance(sys.stdout, WorkerOutput):
         sys.stdout = WorkerOutput(sys.stdout)
     return sys.stdout
+
+
+class _SharedOutput(WorkerOutput):
+    """The standard output of a process that is driver and worker at once: what the program's main thread or a debugger
+    prints is no task's."""
+
+    def write(self, text: str) -> int:
+        if threading.current_thread() is threading.main_thread() or _called_by_debugger():
+            written = self._outside.write(text)
+            self._outside.flush()
+            return written
+        return super().write(text)
+
+
+def _called_by_debugger() -> bool:
+    return sys._getframe(2).f_globals.get("__name__") in ("pdb", "cmd", "bdb")
+
+
+@contextlib.contextmanager
+def gathered_here(printed: Printed) -> Iterator[None]:
+    """Gather what a task prints in the driver's own process."""
+    before = sys.stdout
+    output = sys.stdout = _SharedOutput(before)
+    output.task = printed
+    try:
+        yield
+    finally:
+        output.task = None  # whoever has kept it writes to where it did before
+        sys.stdout = before
 
 
 @contextlib.contextmanager

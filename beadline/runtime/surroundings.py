@@ -18,7 +18,6 @@ from typing import Any
 
 import cloudpickle
 import xxhash
-from pyspark import SparkFiles
 
 import beadline
 from beadline import pyflink_alias
@@ -26,11 +25,17 @@ from beadline.errors import ConfigurationError, EnvironmentSetupError
 from beadline.fingerprint import FINGERPRINT
 
 
+def _spark_files() -> Any:
+    from pyspark import SparkFiles  # takes a while, and jobs without Spark do not need it
+
+    return SparkFiles
+
+
 @dataclass(frozen=True)
 class Place:
     """Something in an archive that Spark has unpacked on the worker's machine.
 
-    :ivar archive: its name among Spark's files
+    :ivar archive: its name among Spark's files; or the full path of what is there without Spark
     :ivar inside: a path in it; empty for all of it
     """
 
@@ -39,7 +44,7 @@ class Place:
 
     @property
     def path(self) -> str:
-        root = SparkFiles.get(self.archive)
+        root = self.archive if os.path.isabs(self.archive) else _spark_files().get(self.archive)
         return os.path.join(root, self.inside) if self.inside else root
 
 
@@ -143,7 +148,7 @@ def _link_in_working_directory(surroundings: Surroundings) -> None:
     An executor on a cluster has a working directory of its own. Spark's files are in it and known by relative paths, so
     it is kept. Workers on the driver's machine work in the user's folder otherwise, and get another one.
     """
-    root = SparkFiles.getRootDirectory()
+    root = _spark_files().getRootDirectory()
     if os.path.isabs(root):
         folder = os.path.join(root, f"work-{surroundings.name[:16]}")
         os.makedirs(folder, exist_ok=True)

@@ -183,7 +183,7 @@ class Task:
 
     def _begin(self, given: TaskInput) -> None:
         run, header, place = self._run, self._header, (self._level, self._partition)
-        self._operators = self._kept_operators(given) or run.make_operators(*place, header.attempt)
+        self._operators = self._kept_operators(given) or run.make_operators(*place, header.context.attempt)
         self._by_node = {operator.node.id: operator for operator in self._operators}
         for operator in self._operators:
             operator.gate = WatermarkGate(self._channels_of(operator))
@@ -197,10 +197,10 @@ class Task:
                 key = (operator.node.id, self._partition)
                 maximum = operator.node.max_parallelism
                 groups = key_group_range(self._partition, operator.node.parallelism, maximum)
-                whose = Place(header.run, *key, maximum)
+                whose = Place(header.context.execution, *key, maximum)
                 cached = run.stores.pop(key, None)
                 with _naming(operator):
-                    store = open_store(cached, start.handle, groups, run.files.read, header.backend, whose)
+                    store = open_store(cached, start.handle, groups, run.files.read, header.context.backend, whose)
                 run.stores[key] = store
                 self._stores.append(store)
             operator.states.begin(header, start.states, run.files.read)

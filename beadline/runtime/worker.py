@@ -8,6 +8,7 @@ from typing import Any
 
 from beadline.graph.plan import Plan
 from beadline.runtime.garbage import walk_everything_next
+from beadline.runtime.messages import RunContext
 from beadline.runtime.operators import Operator, Setup, make_operator
 from beadline.runtime.surroundings import Packed
 from beadline.state import codec
@@ -91,12 +92,12 @@ class WorkerRun:
 _RUNS: dict[str, WorkerRun] = {}
 
 
-def enter_run(run: str, live: tuple[str, ...], shipment: Any, state_root: str) -> WorkerRun:
-    """The worker's view of a run, made at first touch; runs that have ended are closed and dropped."""
-    forget_all_but(live)
-    known = _RUNS.get(run)
+def enter_run(context: RunContext, shipment: Any) -> WorkerRun:
+    """The worker's view of an execution, made at first touch; those that have ended are closed and dropped."""
+    forget_all_but(context.live)
+    known = _RUNS.get(context.execution)
     if known is None:
-        known = _RUNS[run] = WorkerRun(run, shipment.value, state_root)
+        known = _RUNS[context.execution] = WorkerRun(context.execution, shipment.value, context.state_root)
     known.enter()
     return known
 

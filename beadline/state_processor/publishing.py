@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from beadline.checkpoint.canonical import plan_of, settle, take_in
 from beadline.checkpoint.durable import Bundle
 from beadline.checkpoint.lookup import canonical
+from beadline.checkpoint.publishing import publish_savepoint
 from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
-from beadline.checkpoint.storage import publish_savepoint
 from beadline.common.type_description import type_from_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.runtime.exporting import Export, Exported

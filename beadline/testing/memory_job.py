@@ -19,12 +19,13 @@ from beadline.checkpoint.snapshot import Snapshot, SnapshotKind
 from beadline.errors import BeadlineError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, Spec
-from beadline.master import seal, shipping
-from beadline.master.truth import Truth
+from beadline.master.shipping import shipment as shipping
+from beadline.master.upkeep import seal
+from beadline.master.upkeep.truth import Truth
 from beadline.runtime import worker
 from beadline.runtime.entry import merge_in_worker
 from beadline.runtime.failure import Failure, UserCodeError
-from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
+from beadline.runtime.messages import RunContext, StepHeader, SubtaskAck, TaskAck, TaskInput
 from beadline.runtime.rows import ACK, BARRIER, DRIVER, Row, read_rows
 from beadline.runtime.surroundings import Packed, Surroundings
 from beadline.runtime.task import Task
@@ -127,20 +128,10 @@ class MemoryJob:
     def _header(
         self, now: int, final: bool, completed: tuple[int, ...] = (), aborted: tuple[int, ...] = ()
     ) -> StepHeader:
-        return StepHeader(
-            self._run,
-            self.truth.step + 1,
-            now,
-            final,
-            (self._run,),
-            self.files.root,
-            _INLINE_LIMIT,
-            attempt=self._attempt,
-            base=self.truth.step or None,
-            completed=completed,
-            aborted=aborted,
-            backend=self._backend,
+        context = RunContext(
+            self._run, (self._run,), self.files.root, _INLINE_LIMIT, self._attempt, None, self._backend
         )
+        return StepHeader(context, self.truth.step + 1, now, final, self.truth.step or None, completed, aborted)
 
     def _inputs(self, header: StepHeader, sent: Iterable[Sent]) -> tuple[list[Row], list[TaskAck]]:
         """The rows and the acknowledgement of level 0."""
@@ -184,7 +175,9 @@ class MemoryJob:
         requests = book.merges()
         if not requests:
             return
-        book.take_merges([merge_in_worker(header, _Shipped(self._shipment), request) for request in requests])
+        book.take_merges(
+            [merge_in_worker(_Shipped(self._shipment), header.context, header.now, request) for request in requests]
+        )
         worker.forget_all_but(())
         for path in book.garbage():
             delete_file(path)

@@ -6,10 +6,9 @@ import os
 import signal
 import sys
 
-from beadline.checkpoint.lease import Fenced, Lease
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
-from tests.checkpoint.snapshots import make_snapshot
-from tests.checkpoint.writing import JOB, say
+from beadline.checkpoint.lease import Fenced
+from tests.checkpoint.snapshots import make_snapshot, take_over
+from tests.checkpoint.writing import say
 
 
 def freeze(where: str) -> None:
@@ -18,10 +17,9 @@ def freeze(where: str) -> None:
 
 
 def main(directory: str, moment: str) -> None:
-    storage = FileSystemCheckpointStorage(directory)
-    lease = Lease.acquire(storage.job_folder(JOB), "the old driver")
-    shared = storage.prepare(JOB, lease.epoch)
-    storage.write(make_snapshot(1, shared), lease)
+    storage = take_over(directory, "the old driver")
+    shared = storage.state_folder(1, one_machine=True)
+    storage.write(make_snapshot(1, shared))
     say("completed", 1)
     rename = os.rename
 
@@ -36,7 +34,7 @@ def main(directory: str, moment: str) -> None:
     if moment == "before writing":
         freeze(moment)
     try:
-        storage.write(make_snapshot(2, shared), lease)
+        storage.write(make_snapshot(2, shared))
         say("completed", 2)
     except Fenced as fenced:
         say("fenced", fenced.epoch, fenced.by_epoch, fenced.by)

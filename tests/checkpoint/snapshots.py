@@ -6,13 +6,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+from beadline.checkpoint.directory import CheckpointDirectory
+from beadline.checkpoint.file_storage import FileJobStorage
+from beadline.checkpoint.jobs import job_in
+from beadline.checkpoint.lease import Lease
 from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.state.description import StateDescription
 from beadline.state.files import RunFiles
 from beadline.state.operator_handles import OperatorStateHandle, StateRef
 from beadline.state.run import TableChanges, encode_run
 from beadline.state.version import Handle, RunRef, checksum_of, next_version, root_version
+
+JOB = "a1b2c3d4"
 
 
 def run_bytes(number: int, keys: int = 50) -> bytes:
@@ -23,7 +28,7 @@ def run_bytes(number: int, keys: int = 50) -> bytes:
 def make_snapshot(
     number: int,
     folder: str,
-    job_id: str = "a1b2c3d4",
+    job_id: str = JOB,
     job_name: str = "necklace",
     runs: int = 2,
     inline: bytes | None = b"inline run",
@@ -76,8 +81,21 @@ def all_files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def latest(storage: FileSystemCheckpointStorage) -> str:
-    """Where the newest checkpoint of the only job in a directory is."""
-    (job,) = storage.jobs()
+def place_in(directory: Path | str, job_id: str = JOB, create_subdir: bool = True, **more: int) -> FileJobStorage:
+    """The place of a job in a directory, which nobody has taken."""
+    return FileJobStorage(CheckpointDirectory(str(directory), create_subdir), job_id, **more)
+
+
+def take_over(directory: Path | str, owner: str, job_id: str = JOB, **more: int) -> FileJobStorage:
+    """The place of a job, which a driver has taken from whoever had it."""
+    storage = place_in(directory, job_id, **more)
+    storage.hold(Lease.acquire(storage.folder, owner))
+    return storage
+
+
+def latest(storage: FileJobStorage) -> str:
+    """Where the newest checkpoint of a job is that can be read."""
+    job = job_in(storage.folder, storage.job_id)
+    assert job is not None
     assert job.newest is not None
     return job.newest.pointer

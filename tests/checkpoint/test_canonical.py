@@ -15,8 +15,9 @@ import pytest
 
 from beadline.checkpoint import canonical
 from beadline.checkpoint.durable import Bundle
+from beadline.checkpoint.file_storage import FileJobStorage
+from beadline.checkpoint.lookup import read_snapshot
 from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
-from beadline.checkpoint.storage import FileSystemCheckpointStorage, read_snapshot
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
@@ -32,11 +33,11 @@ from beadline.state.operator_handles import encode as encode_state
 from beadline.state.operator_handles import store as store_state
 from beadline.state.run import RunContent, TableChanges, decode_run, encode_run, merge_contents
 from beadline.state.version import Handle, RunRef, next_version, root_version
+from tests.checkpoint.snapshots import JOB, place_in
 
 MAX = 16
 LONG, STRING = type_to_text(Types.LONG()), type_to_text(Types.STRING())
 TOTAL = StateDescription("total", "value", LONG)
-JOB = "a1b2c3d4"
 
 
 def subtask_of(key: Any, parallelism: int) -> int:
@@ -107,8 +108,8 @@ def contents(handle: Handle) -> RunContent:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> FileSystemCheckpointStorage:
-    return FileSystemCheckpointStorage(str(tmp_path / "checkpoints"))
+def storage(tmp_path: Path) -> FileJobStorage:
+    return place_in(tmp_path / "checkpoints")
 
 
 @pytest.fixture
@@ -118,10 +119,10 @@ def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.usefixtures("small_tasks")
-def test_what_is_exported_is_what_was_there(inline: bool, storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
-    snapshot = snapshot_of(keyed_operator(storage.prepare(JOB), inline=inline))
+def test_what_is_exported_is_what_was_there(inline: bool, storage: FileJobStorage, tmp_path: Path) -> None:
+    snapshot = snapshot_of(keyed_operator(storage.prepare(), inline=inline))
     stored = storage.write_savepoint(snapshot, str(tmp_path / "savepoints"), fill)
-    shutil.rmtree(storage.directory)
+    shutil.rmtree(storage.folder)
     moved = shutil.move(stored.pointer, tmp_path / "moved")
     read = read_snapshot(str(moved))
     assert storage.verify(read) == []
@@ -141,11 +142,11 @@ def test_what_is_exported_is_what_was_there(inline: bool, storage: FileSystemChe
 
 @pytest.mark.usefixtures("small_tasks")
 def test_runs_are_slices_of_key_groups_and_a_rescaled_job_reads_its_own(
-    storage: FileSystemCheckpointStorage, tmp_path: Path
+    storage: FileJobStorage, tmp_path: Path
 ) -> None:
-    from beadline.master.truth import _rescaled
+    from beadline.master.upkeep.truth import _rescaled
 
-    operator = keyed_operator(storage.prepare(JOB))
+    operator = keyed_operator(storage.prepare())
     snapshot = snapshot_of(operator)
     read = storage.write_savepoint(snapshot, str(tmp_path), fill).snapshot.operators[0]
     for subtask, handle in enumerate(read.keyed):
@@ -168,8 +169,8 @@ def test_runs_are_slices_of_key_groups_and_a_rescaled_job_reads_its_own(
     assert all(len(paths) < len(everything) / 2 for paths in needed), "nobody reads what others own"
 
 
-def test_a_task_takes_on_a_bounded_part(storage: FileSystemCheckpointStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot = snapshot_of(keyed_operator(storage.prepare(JOB), keys=400))
+def test_a_task_takes_on_a_bounded_part(storage: FileJobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = snapshot_of(keyed_operator(storage.prepare(), keys=400))
     (one,) = canonical.plan_of(snapshot, "/s").tasks
     assert [each.groups for each in one if isinstance(each, KeyedExport)] == [(0, 8), (8, 16)]
     monkeypatch.setattr(slicing, "PIECE_ENTRIES", 100)
@@ -183,8 +184,8 @@ def test_a_task_takes_on_a_bounded_part(storage: FileSystemCheckpointStorage, mo
     assert groups == [(group, group + 1) for group in range(MAX)], "no further than key groups"
 
 
-def test_what_failed_tries_left_goes(storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
-    snapshot = snapshot_of(keyed_operator(storage.prepare(JOB)))
+def test_what_failed_tries_left_goes(storage: FileJobStorage, tmp_path: Path) -> None:
+    snapshot = snapshot_of(keyed_operator(storage.prepare()))
 
     def messy(each: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
         folder = Path(bundle.folder, "count", "total")
@@ -199,10 +200,8 @@ def test_what_failed_tries_left_goes(storage: FileSystemCheckpointStorage, tmp_p
     assert found == stored.snapshot.files() | {f"{stored.pointer}/_metadata"}
 
 
-def test_an_export_into_a_savepoint_that_was_given_up_makes_nothing(
-    storage: FileSystemCheckpointStorage, tmp_path: Path
-) -> None:
-    snapshot = snapshot_of(keyed_operator(storage.prepare(JOB)))
+def test_an_export_into_a_savepoint_that_was_given_up_makes_nothing(storage: FileJobStorage, tmp_path: Path) -> None:
+    snapshot = snapshot_of(keyed_operator(storage.prepare()))
     plan = canonical.plan_of(snapshot, str(tmp_path / "gone"))
     for each in plan.exports:
         with pytest.raises(VersionError, match="it was given up"):
@@ -210,7 +209,7 @@ def test_an_export_into_a_savepoint_that_was_given_up_makes_nothing(
     assert not (tmp_path / "gone").exists()
 
 
-def test_what_has_expired_is_left_out(storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
+def test_what_has_expired_is_left_out(storage: FileJobStorage, tmp_path: Path) -> None:
     description = StateDescription("living", "value", LONG, ttl_ms=100)
     content = {"living": TableChanges("value", False, {key: (key * 10, key) for key in range(40)}, 100)}
     data = encode_run(content, MAX)
@@ -228,8 +227,8 @@ def state(name: str, mode: str, items: list[Any], folder: str) -> StateRef:
     return StateRef(mode, (store_state(encode_state(StateContent(mode, items)), len(items), RunFiles(folder), 0),))
 
 
-def test_operator_state_keeps_its_modes_and_parts(storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
-    folder = storage.prepare(JOB)
+def test_operator_state_keeps_its_modes_and_parts(storage: FileJobStorage, tmp_path: Path) -> None:
+    folder = storage.prepare()
     handles = tuple(
         OperatorStateHandle(
             {
@@ -253,7 +252,7 @@ def test_operator_state_keeps_its_modes_and_parts(storage: FileSystemCheckpointS
         ),
     )
     stored = storage.write_savepoint(snapshot_of(operator), str(tmp_path / "savepoints"), fill)
-    shutil.rmtree(storage.directory)
+    shutil.rmtree(storage.folder)
     read = read_snapshot(stored.pointer).operators[0]
     for subtask, handle in enumerate(read.operator_state):
         assert handle is not None
@@ -271,9 +270,9 @@ def test_operator_state_keeps_its_modes_and_parts(storage: FileSystemCheckpointS
 
 
 def test_keyed_and_operator_state_of_one_name_have_folders_of_their_own(
-    storage: FileSystemCheckpointStorage, tmp_path: Path
+    storage: FileJobStorage, tmp_path: Path
 ) -> None:
-    folder = storage.prepare(JOB)
+    folder = storage.prepare()
     operator = replace(
         keyed_operator(folder, parallelism=1),
         operator_state=(OperatorStateHandle({"total": state("total", LIST, [1], folder)}),),
@@ -283,7 +282,7 @@ def test_keyed_and_operator_state_of_one_name_have_folders_of_their_own(
     assert storage.verify(read_snapshot(stored.pointer)) == []
 
 
-def test_a_savepoint_without_state_is_one_file(storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
+def test_a_savepoint_without_state_is_one_file(storage: FileJobStorage, tmp_path: Path) -> None:
     operator = OperatorSnapshot("source", "source", 1, MAX, position={"offset": 3}, keyed=(Handle("r"), None))
     stored = storage.write_savepoint(snapshot_of(operator), str(tmp_path / "savepoints"), fill)
     assert os.listdir(stored.pointer) == ["_metadata"]
@@ -291,14 +290,15 @@ def test_a_savepoint_without_state_is_one_file(storage: FileSystemCheckpointStor
 
 
 @pytest.fixture
-def remote() -> Iterator[FileSystemCheckpointStorage]:
+def remote() -> Iterator[FileJobStorage]:
     state_files._file_system.cache_clear()
-    yield FileSystemCheckpointStorage(f"mock:///{uuid.uuid4().hex}/checkpoints")
+    yield place_in(f"mock:///{uuid.uuid4().hex}/checkpoints")
     state_files._file_system.cache_clear()
 
 
-def test_the_same_on_a_remote_file_system(remote: FileSystemCheckpointStorage) -> None:
-    stored = remote.write_savepoint(snapshot_of(keyed_operator(remote.prepare(JOB))), None, fill)
+def test_the_same_on_a_remote_file_system(remote: FileJobStorage) -> None:
+    directory = state_files.parent(remote.folder)
+    stored = remote.write_savepoint(snapshot_of(keyed_operator(remote.prepare())), directory, fill)
     read = remote.read(stored.pointer)
     assert remote.verify(read) == []
     found: dict[int, Any] = {}

@@ -351,7 +351,10 @@ def test_without_tolerance_the_first_failure_that_counts_fails_the_job(reason: F
         Rejected("waits", FailureReason.JOB_FAILURE),
     ]
     assert isinstance(fail, FailJob)
-    assert fail.reason == f"A checkpoint failed and none may; the last one, 1: {reason.value} disk full"
+    assert fail.reason == (
+        "1 checkpoint failed, and execution.checkpointing.tolerable-failed-checkpoints tolerates 0. "
+        f"Checkpoint 1 was the last: {reason.value} disk full"
+    )
     assert coordinator.pending == ()
     assert coordinator.tick(10_000) == []
 
@@ -377,7 +380,10 @@ def test_tolerable_failures_are_counted_in_a_row():
     assert len(fail_next(coordinator, 4)) == len(fail_next(coordinator, 5)) == 1
     fail = fail_next(coordinator, 6)[-1]
     assert isinstance(fail, FailJob)
-    assert "3 checkpoints failed in a row and 2 may" in fail.reason
+    assert (
+        "3 checkpoints failed in a row, and execution.checkpointing.tolerable-failed-checkpoints tolerates 2"
+        in fail.reason
+    )
 
 
 def test_after_it_failed_the_job_the_count_starts_over():

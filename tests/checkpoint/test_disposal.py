@@ -12,33 +12,30 @@ import pytest
 from typer.testing import CliRunner
 
 from beadline.checkpoint.disposal import dispose_savepoint
+from beadline.checkpoint.file_storage import FileJobStorage
 from beadline.checkpoint.holder import holder_of
 from beadline.checkpoint.lease import Lease
+from beadline.checkpoint.lookup import read_snapshot
 from beadline.checkpoint.snapshot import SnapshotError
-from beadline.checkpoint.storage import FileSystemCheckpointStorage, read_snapshot
 from beadline.cli.main import app
-from tests.checkpoint.snapshots import all_files, make_snapshot
-
-JOB = "a1b2c3d4"
+from tests.checkpoint.snapshots import all_files, make_snapshot, place_in
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> FileSystemCheckpointStorage:
-    return FileSystemCheckpointStorage(str(tmp_path / "checkpoints"), inline_threshold=0)
+def storage(tmp_path: Path) -> FileJobStorage:
+    return place_in(tmp_path / "checkpoints", inline_threshold=0)
 
 
-def savepoint(storage: FileSystemCheckpointStorage, folder: Path) -> Path:
-    return Path(storage.write_savepoint(make_snapshot(3, storage.prepare(JOB)), str(folder)).pointer)
+def savepoint(storage: FileJobStorage, folder: Path) -> Path:
+    return Path(storage.write_savepoint(make_snapshot(3, storage.prepare()), str(folder)).pointer)
 
 
-def checkpoints(storage: FileSystemCheckpointStorage, *numbers: int, lease: Lease | None = None) -> list[str]:
-    return [storage.write(make_snapshot(n, storage.prepare(JOB)), lease).pointer for n in numbers]
+def checkpoints(storage: FileJobStorage, *numbers: int) -> list[str]:
+    return [storage.write(make_snapshot(n, storage.prepare())).pointer for n in numbers]
 
 
 @pytest.mark.parametrize("pointer", ["{}", "{}/_metadata", "file://{}"])
-def test_a_savepoint_goes_and_nothing_beside_it(
-    pointer: str, storage: FileSystemCheckpointStorage, tmp_path: Path
-) -> None:
+def test_a_savepoint_goes_and_nothing_beside_it(pointer: str, storage: FileJobStorage, tmp_path: Path) -> None:
     kept = savepoint(storage, tmp_path / "savepoints")
     before = all_files(tmp_path)
     path = savepoint(storage, tmp_path / "savepoints")
@@ -51,7 +48,7 @@ def test_a_savepoint_goes_and_nothing_beside_it(
     assert storage.verify(read_snapshot(str(kept))) == []
 
 
-def test_what_others_put_there_stays(storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
+def test_what_others_put_there_stays(storage: FileJobStorage, tmp_path: Path) -> None:
     path = savepoint(storage, tmp_path / "savepoints")
     (path / "count" / "total").mkdir(parents=True)
     (path / "count" / "total" / f"part-00000-{'a' * 32}.parquet").write_text("ours")
@@ -64,9 +61,7 @@ def test_what_others_put_there_stays(storage: FileSystemCheckpointStorage, tmp_p
         dispose_savepoint(str(path))
 
 
-def test_the_metadata_goes_first(
-    storage: FileSystemCheckpointStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_metadata_goes_first(storage: FileJobStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = savepoint(storage, tmp_path / "savepoints")
     unlink, gone = os.unlink, []
 
@@ -83,7 +78,7 @@ def test_the_metadata_goes_first(
 
 
 def test_a_checkpoint_goes_with_the_files_that_only_it_needs(
-    storage: FileSystemCheckpointStorage,
+    storage: FileJobStorage,
 ) -> None:
     older, newer = checkpoints(storage, 1, 2)
     kept = read_snapshot(newer)
@@ -93,17 +88,17 @@ def test_a_checkpoint_goes_with_the_files_that_only_it_needs(
     assert storage.verify(kept) == []
     assert not any(os.path.exists(file) for file in only)
     dispose_savepoint(newer)
-    assert os.listdir(storage.directory) == [], "nobody can resume the job any more"
+    assert os.listdir(os.path.dirname(storage.folder)) == [], "nobody can resume the job any more"
 
 
-def test_the_checkpoint_of_a_running_job_is_refused(storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
-    lease = Lease.acquire(storage.job_folder(JOB), owner="somebody")
-    (pointer,) = checkpoints(storage, 1, lease=lease)
+def test_the_checkpoint_of_a_running_job_is_refused(storage: FileJobStorage, tmp_path: Path) -> None:
+    storage.hold(Lease.acquire(storage.folder, owner="somebody"))
+    (pointer,) = checkpoints(storage, 1)
     before = all_files(tmp_path)
     with pytest.raises(SnapshotError, match=r"chk-1 belongs to a job that still runs .*somebody.*Cancel the job first"):
         dispose_savepoint(pointer)
     assert all_files(tmp_path) == before
-    lease.release()
+    storage.release()
     dispose_savepoint(pointer)
     assert not os.path.exists(pointer)
 
@@ -132,9 +127,7 @@ def _cut(path: Path) -> None:
     ("spoil", "why"),
     [(_newer_version, "has format version 99, and this Beadline reads up to 1"), (_cut, "is cut short or altered")],
 )
-def test_what_can_not_be_read_is_left_alone(
-    spoil: object, why: str, storage: FileSystemCheckpointStorage, tmp_path: Path
-) -> None:
+def test_what_can_not_be_read_is_left_alone(spoil: object, why: str, storage: FileJobStorage, tmp_path: Path) -> None:
     path = savepoint(storage, tmp_path / "savepoints")
     spoil(path / "_metadata")  # type: ignore[operator]
     before = all_files(tmp_path)
@@ -144,15 +137,15 @@ def test_what_can_not_be_read_is_left_alone(
     assert all_files(tmp_path) == before
 
 
-def test_no_snapshot_at_all(storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
+def test_no_snapshot_at_all(storage: FileJobStorage, tmp_path: Path) -> None:
     checkpoints(storage, 1)
     before = all_files(tmp_path)
     (tmp_path / "file").write_text("mine")
     for path, why in {
         tmp_path / "nowhere": "the path does not exist",
         tmp_path: "is a directory and not a checkpoint or savepoint",
-        Path(storage.job_folder(JOB)): r"Did you mean .*chk-1\?",
-        Path(storage.job_folder(JOB)) / "shared": "is a directory and not a checkpoint or savepoint",
+        Path(storage.folder): r"Did you mean .*chk-1\?",
+        Path(storage.folder) / "shared": "is a directory and not a checkpoint or savepoint",
         tmp_path / "file": "is not the metadata of a Beadline checkpoint",
     }.items():
         with pytest.raises(SnapshotError, match=why) as caught:
@@ -162,7 +155,7 @@ def test_no_snapshot_at_all(storage: FileSystemCheckpointStorage, tmp_path: Path
     assert all_files(tmp_path) == before
 
 
-def test_the_command(storage: FileSystemCheckpointStorage, tmp_path: Path) -> None:
+def test_the_command(storage: FileJobStorage, tmp_path: Path) -> None:
     path = savepoint(storage, tmp_path / "savepoints")
     said = CliRunner().invoke(app, ["savepoint", "dispose", str(path)])
     assert said.exit_code == 0

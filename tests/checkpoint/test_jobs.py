@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from beadline.checkpoint.directory import CheckpointDirectory
+from beadline.checkpoint.file_storage import FileJobStorage
 from beadline.checkpoint.finished import job_begins, leave_trace
 from beadline.checkpoint.jobs import Job, choose, refuse_finished
 from beadline.checkpoint.lease import Lease
 from beadline.checkpoint.lookup import Listed
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.checkpoint.trace import Trace, read_trace, write_trace
 from beadline.errors import JobFinishedError
 from beadline.graph.program import DEFAULT_JOB_NAME, Program
-from tests.checkpoint.snapshots import make_snapshot
+from tests.checkpoint.snapshots import make_snapshot, place_in, take_over
 
 ORDERS = Program("/jobs/orders.py", ("--topic", "a"), "graph")
 SCRIPT = {"script": "/jobs/other.py"}
@@ -118,25 +119,30 @@ def test_a_long_command_line_is_cut() -> None:
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> FileSystemCheckpointStorage:
-    return FileSystemCheckpointStorage(str(tmp_path))
+def directory(tmp_path: Path) -> CheckpointDirectory:
+    return CheckpointDirectory(str(tmp_path))
+
+
+@pytest.fixture
+def storage(directory: CheckpointDirectory) -> FileJobStorage:
+    return FileJobStorage(directory, "a")
 
 
 def trace(job_id: str, program: Program = ORDERS, epoch: int = 1, **more: bool) -> Trace:
     return Trace(job_id, "orders", program, 5000, epoch, **more)
 
 
-def test_the_program_is_part_of_a_checkpoint(storage: FileSystemCheckpointStorage) -> None:
-    storage.write(make_snapshot(1, storage.prepare("a"), "a", program=ORDERS))
-    (found,) = storage.jobs()
+def test_the_program_is_part_of_a_checkpoint(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
+    storage.write(make_snapshot(1, storage.prepare(), "a", program=ORDERS))
+    (found,) = directory.jobs()
     assert (found.program, found.snapshot.program) == (ORDERS, ORDERS)
     assert found.line().endswith("2023-11-14 22:13:20 UTC, ended")
 
 
-def test_jobs_that_can_not_be_read_are_listed_as_such(storage: FileSystemCheckpointStorage) -> None:
-    pointer = storage.write(make_snapshot(1, storage.prepare("a"), "a", program=ORDERS)).pointer
+def test_jobs_that_can_not_be_read_are_listed_as_such(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
+    pointer = storage.write(make_snapshot(1, storage.prepare(), "a", program=ORDERS)).pointer
     os.truncate(f"{pointer}/_metadata", 100)
-    (found,) = storage.jobs()
+    (found,) = directory.jobs()
     assert found.line() == f"a: {pointer} can't be read"
     assert not found.is_run_of("necklace", ORDERS)
     with pytest.raises(
@@ -145,23 +151,25 @@ def test_jobs_that_can_not_be_read_are_listed_as_such(storage: FileSystemCheckpo
         _ = found.snapshot
 
 
-def test_the_list_says_whose_driver_is_alive(storage: FileSystemCheckpointStorage) -> None:
-    lease = Lease.acquire(storage.job_folder("a"), "anna")
-    storage.write(make_snapshot(1, storage.prepare("a"), "a", program=ORDERS), lease)
-    (found,) = storage.jobs()
+def test_the_list_says_whose_driver_is_alive(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
+    storage.hold(Lease.acquire(storage.folder, "anna"))
+    storage.write(make_snapshot(1, storage.prepare(), "a", program=ORDERS))
+    (found,) = directory.jobs()
     assert "UTC, runs: anna since 20" in found.line()
-    lease.let_go()
+    storage.let_go()
     assert found.line().endswith("its driver is dead")
-    lease.release()
+    storage.release()
     assert found.line().endswith("ended")
 
 
-def test_a_trace_comes_back_and_a_later_driver_makes_it_void(storage: FileSystemCheckpointStorage) -> None:
-    folder = storage.job_folder("a")
+def test_a_trace_comes_back_and_a_later_driver_makes_it_void(
+    directory: CheckpointDirectory, storage: FileJobStorage
+) -> None:
+    folder = storage.folder
     Lease.acquire(folder)
     write_trace(folder, trace("a"))
     assert read_trace(folder) == trace("a")
-    (found,) = storage.jobs()
+    (found,) = directory.jobs()
     assert (found.has_finished, found.job_id, found.name, found.program, found.time) == (
         True,
         "a",
@@ -176,52 +184,54 @@ def test_a_trace_comes_back_and_a_later_driver_makes_it_void(storage: FileSystem
     assert read_trace(folder) is None
 
 
-def test_a_trace_counts_more_than_checkpoints_that_nobody_could_remove(storage: FileSystemCheckpointStorage) -> None:
+def test_a_trace_counts_more_than_checkpoints_that_nobody_could_remove(
+    directory: CheckpointDirectory, storage: FileJobStorage
+) -> None:
     """The driver died after it had finished, while it cleaned up."""
-    lease = Lease.acquire(storage.job_folder("a"))
-    storage.write(make_snapshot(1, storage.prepare("a"), "a", program=ORDERS), lease)
-    leave_trace(storage, trace("a"))
-    (found,) = storage.jobs()
+    storage.acquire()
+    storage.write(make_snapshot(1, storage.prepare(), "a", program=ORDERS))
+    storage.leave_trace(trace("a"))
+    (found,) = directory.jobs()
     assert found.has_finished
 
 
-def test_traces_do_not_pile_up(storage: FileSystemCheckpointStorage) -> None:
+def test_traces_do_not_pile_up(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
     def leave(*traces: Trace) -> None:
         for each in traces:
-            Path(storage.prepare(each.job_id))
-            (Path(storage.job_folder(each.job_id)) / "shared").rmdir()
-            leave_trace(storage, each)
+            os.mkdir(directory.job_folder(each.job_id))
+            leave_trace(directory, each)
 
     leave(trace("a"), trace("b"))
-    assert os.listdir(storage.directory) == ["b"], "both are runs of one program"
+    assert os.listdir(directory.path) == ["b"], "both are runs of one program"
     other = replace(ORDERS, script="/jobs/other.py", graph="other")
     leave(trace("c", other), trace("mine", chosen_id=True))
-    assert sorted(os.listdir(storage.directory)) == ["c", "mine"]
-    job_begins(storage, "new", "orders", ORDERS)
-    assert sorted(os.listdir(storage.directory)) == ["c", "mine"], "a job whose id was chosen is another one"
-    job_begins(storage, "new", "orders", other)
-    assert os.listdir(storage.directory) == ["mine"]
+    assert sorted(os.listdir(directory.path)) == ["c", "mine"]
+    job_begins(directory, "new", "orders", ORDERS)
+    assert sorted(os.listdir(directory.path)) == ["c", "mine"], "a job whose id was chosen is another one"
+    job_begins(directory, "new", "orders", other)
+    assert os.listdir(directory.path) == ["mine"]
 
 
-def test_a_note_goes_with_all_that_is_left(storage: FileSystemCheckpointStorage) -> None:
+def test_a_note_goes_with_all_that_is_left(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
     """Without the note the checkpoints of a job that died while it cleaned up would be ones to go on from."""
-    lease = Lease.acquire(storage.job_folder("a"))
-    storage.write(make_snapshot(1, storage.prepare("a", 1), "a", program=ORDERS), lease)
-    write_trace(storage.job_folder("a"), trace("a"))
-    job_begins(storage, "new", "orders", ORDERS)
-    assert os.listdir(storage.directory) == []
+    storage.acquire()
+    storage.write(make_snapshot(1, storage.prepare(1), "a", program=ORDERS))
+    write_trace(storage.folder, trace("a"))
+    job_begins(directory, "new", "orders", ORDERS)
+    assert os.listdir(directory.path) == []
 
 
-def test_where_another_job_may_come_no_epoch_is_taken_twice(storage: FileSystemCheckpointStorage) -> None:
-    folder = storage.job_folder("orders")
-    zombie = Lease.acquire(folder, "paused")
-    storage.hold(Lease.acquire(folder, "last"))
-    assert storage.remove_job("orders", comes_again=True) is False
+def test_where_another_job_may_come_no_epoch_is_taken_twice(directory: CheckpointDirectory) -> None:
+    folder = directory.job_folder("orders")
+    zombie = take_over(directory.path, "paused", "orders")
+    last = take_over(directory.path, "last", "orders")
+    assert last.remove(comes_again=True) is False
     assert sorted(os.listdir(folder)) == ["fence-2", "lease-2"]
     assert Lease.acquire(folder, "next").epoch == 3
     # The paused driver wakes in the middle of publishing: its checkpoint is none of the next job.
-    storage.write(make_snapshot(1, storage.prepare("orders", 1), "orders", epoch=1))
-    assert storage.completed("orders") == []
-    assert storage.jobs() == []
+    late = place_in(directory.path, "orders")
+    late.write(make_snapshot(1, late.prepare(1), "orders", epoch=1))
+    assert directory.completed("orders") == []
+    assert directory.jobs() == []
     with pytest.raises(Exception, match="epoch 3 is held by next"):
         zombie.check()

@@ -1,9 +1,10 @@
-"""The lease: one owner an epoch, and a driver that is fenced publishes nothing that counts, however late it wakes."""
+"""The lease: one owner per epoch, and a driver that is fenced publishes nothing that counts, however late it wakes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,123 +21,132 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beadline.checkpoint.file_storage import FileJobStorage
 from beadline.checkpoint.lease import Fenced, Lease, counts, published
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
 from beadline.state import files as state_files
-from tests.checkpoint.snapshots import all_files, latest, make_snapshot
-
-JOB = "a1b2c3d4"
+from tests.checkpoint.snapshots import JOB, all_files, latest, make_snapshot, place_in, take_over
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> FileSystemCheckpointStorage:
-    return FileSystemCheckpointStorage(str(tmp_path))
+def storage(tmp_path: Path) -> FileJobStorage:
+    """The job as somebody sees it who has no lease."""
+    return place_in(tmp_path)
 
 
-def take_over(storage: FileSystemCheckpointStorage, owner: str) -> Lease:
-    return Lease.acquire(storage.job_folder(JOB), owner)
+def write(driver: FileJobStorage, number: int) -> Snapshot:
+    return driver.write(make_snapshot(number, driver.prepare(driver.epoch))).snapshot
 
 
-def write(storage: FileSystemCheckpointStorage, number: int, lease: Lease) -> Snapshot:
-    return storage.write(make_snapshot(number, storage.prepare(JOB, lease.epoch)), lease).snapshot
-
-
-def usable(storage: FileSystemCheckpointStorage) -> list[tuple[int, int]]:
-    return [(entry.checkpoint_id, entry.snapshot.epoch) for entry in storage.completed(JOB) if entry.snapshot]
+def usable(storage: FileJobStorage) -> list[tuple[int, int]]:
+    return [(entry.checkpoint_id, entry.snapshot.epoch) for entry in storage.completed() if entry.snapshot]
 
 
 # -- one driver after the other
 
 
-def test_each_owner_has_its_epoch_and_fences_the_last(storage: FileSystemCheckpointStorage) -> None:
-    first = take_over(storage, "anna@host")
+def test_each_owner_has_its_epoch_and_fences_the_last(storage: FileJobStorage, tmp_path: Path) -> None:
+    first = take_over(tmp_path, "anna@host")
     assert first.epoch == 1
-    assert write(storage, 1, first).epoch == 1
-    second = Lease.acquire(storage.job_folder(JOB), "berta@host", clock=lambda: 1_700_000_000.5)
+    assert write(first, 1).epoch == 1
+    second = place_in(tmp_path)
+    second.hold(Lease.acquire(second.folder, "berta@host", clock=lambda: 1_700_000_000.5))
     assert second.epoch == 2
     second.check()
     with pytest.raises(
-        Fenced, match=r"epoch 1 of the job in .*, and epoch 2 is held by berta@host since 2023-11-14T22"
+        Fenced,
+        match=r"epoch 1 of the job in .*, and epoch 2 is held by berta@host since 2023-11-14T22.*the other driver",
     ) as e:
         first.check()
     assert (e.value.epoch, e.value.by_epoch, e.value.by) == (1, 2, "berta@host")
-    before = all_files(Path(storage.directory))
+    before = all_files(tmp_path)
     with pytest.raises(Fenced):
-        storage.write(replace(make_snapshot(1, storage.shared_folder(JOB, 1)), checkpoint_id=2), first)
-    assert all_files(Path(storage.directory)) == before
-    write(storage, 2, second)
+        first.write(replace(make_snapshot(1, storage.shared_folder(1)), checkpoint_id=2))
+    assert all_files(tmp_path) == before
+    write(second, 2)
     assert usable(storage) == [(2, 2), (1, 1)]
 
 
-def test_the_owner_is_named_by_default(storage: FileSystemCheckpointStorage) -> None:
-    lease = Lease.acquire(storage.job_folder(JOB))
+def test_the_owner_is_named_by_default(storage: FileJobStorage) -> None:
+    lease = Lease.acquire(storage.folder)
     assert f"(process {os.getpid()})" in lease.owner
 
 
-def test_a_lease_that_is_gone_is_no_lease(storage: FileSystemCheckpointStorage) -> None:
-    lease = take_over(storage, "a")
-    storage.remove_job(JOB)
+def test_a_lease_that_is_gone_is_no_lease(storage: FileJobStorage, tmp_path: Path) -> None:
+    driver = take_over(tmp_path, "a")
+    storage.remove()
     with pytest.raises(FileNotFoundError, match="The folder of the job is away"):
-        lease.check()
+        driver.check()
+    driver.check_if_reachable()
     with pytest.raises(Fenced, match="its lease is gone"):
-        write(storage, 1, lease)
-    assert storage.completed(JOB) == []
+        write(driver, 1)
+    assert storage.completed() == []
 
 
-def test_a_fenced_driver_removes_nothing(storage: FileSystemCheckpointStorage) -> None:
-    lease = take_over(storage, "a")
-    stored = write(storage, 1, lease)
-    other = FileSystemCheckpointStorage(storage.directory)
-    take_over(other, "b")
-    before = all_files(Path(storage.directory))
-    storage.discard(f"{storage.job_folder(JOB)}/chk-1")
-    storage.delete(stored.files())
-    assert storage.remove_job(JOB) is False
-    assert all_files(Path(storage.directory)) == before
+def test_who_can_not_look_after_publishing_takes_the_job_for_lost(tmp_path: Path) -> None:
+    driver = take_over(tmp_path, "a")
+    lease = Lease.acquire(driver.folder, "b")
+    shutil.rmtree(driver.folder)
+    os.symlink(driver.folder, driver.folder)  # a loop: nobody can list it
+    with pytest.raises(Fenced, match=r"nobody can tell whether it still has it: .* publishes nothing more\.$"):
+        lease.check_after_publishing()
+
+
+def test_a_fenced_driver_removes_nothing(tmp_path: Path) -> None:
+    driver = take_over(tmp_path, "a")
+    stored = write(driver, 1)
+    take_over(tmp_path, "b")
+    before = all_files(tmp_path)
+    driver.discard(f"{driver.folder}/chk-1")
+    driver.discard_claimed(f"{driver.folder}/chk-1")
+    driver.delete(stored.files())
+    driver.delete_claimed(stored.files())
+    assert driver.remove() is False
+    assert all_files(tmp_path) == before
+    with pytest.raises(Fenced):
+        driver.check_if_reachable()
 
 
 def test_a_late_checkpoint_of_an_old_epoch_does_not_count_and_is_an_orphan(
-    storage: FileSystemCheckpointStorage,
+    storage: FileJobStorage, tmp_path: Path
 ) -> None:
-    first = take_over(storage, "a")
-    write(storage, 1, first)
-    second = take_over(storage, "b")
-    storage.write(make_snapshot(2, storage.prepare(JOB, 1), epoch=1))  # as if no look had been taken
-    assert published(storage.job_folder(JOB)) == [(1, 1), (2, 1)]
+    write(take_over(tmp_path, "a"), 1)
+    second = take_over(tmp_path, "b")
+    storage.write(make_snapshot(2, storage.prepare(1), epoch=1))  # as if no look had been taken
+    assert published(storage.folder) == [(1, 1), (2, 1)]
     assert usable(storage) == [(1, 1)]
     assert latest(storage).endswith("chk-1")
-    late = f"{storage.job_folder(JOB)}/chk-2"
-    assert late in storage.orphans(JOB)
-    stored = write(storage, 2, second)
+    late = f"{storage.folder}/chk-2"
+    assert late in storage.orphans()
+    stored = write(second, 2)
     assert usable(storage) == [(2, 2), (1, 1)]
-    storage.delete(storage.orphans(JOB))
+    storage.delete(storage.orphans())
     assert storage.verify(stored) == []
-    third = take_over(storage, "c")
+    third = take_over(tmp_path, "c")
     assert third.epoch == 3
     assert usable(storage) == [(2, 2), (1, 1)]
 
 
-def test_a_fence_that_comes_late_changes_nothing(storage: FileSystemCheckpointStorage) -> None:
+def test_a_fence_that_comes_late_changes_nothing(storage: FileJobStorage, tmp_path: Path) -> None:
     """Epoch 2 stalled before its fence; epoch 3 found checkpoint 2 and went on from it."""
-    write(storage, 1, take_over(storage, "a"))
-    job = Path(storage.job_folder(JOB))
+    write(take_over(tmp_path, "a"), 1)
+    job = Path(storage.folder)
     (job / "lease-2").write_text("{}")
-    storage.write(make_snapshot(2, storage.prepare(JOB, 1), epoch=1))
-    take_over(storage, "c")
+    storage.write(make_snapshot(2, storage.prepare(1), epoch=1))
+    take_over(tmp_path, "c")
     assert usable(storage) == [(2, 1), (1, 1)]
     (job / "fence-2").write_text('{"epoch": 2, "checkpoints": [[1, 1]]}')
     assert usable(storage) == [(2, 1), (1, 1)]
-    assert take_over(storage, "d").epoch == 4
+    assert take_over(tmp_path, "d").epoch == 4
     assert usable(storage) == [(2, 1), (1, 1)]
 
 
-def test_a_damaged_fence_is_named(storage: FileSystemCheckpointStorage) -> None:
-    write(storage, 1, take_over(storage, "a"))
-    take_over(storage, "b")
-    (Path(storage.job_folder(JOB)) / "fence-2").write_text("{")
+def test_a_damaged_fence_is_named(storage: FileJobStorage, tmp_path: Path) -> None:
+    write(take_over(tmp_path, "a"), 1)
+    take_over(tmp_path, "b")
+    (Path(storage.folder) / "fence-2").write_text("{")
     with pytest.raises(SnapshotError, match="fence-2 is damaged, so that nobody knows which checkpoints count"):
-        storage.completed(JOB)
+        storage.completed()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
@@ -195,16 +205,17 @@ def test_without_exclusive_create_no_epoch_is_held_twice_either(remote: str) -> 
 
 
 def test_fencing_on_a_remote_file_system(remote: str) -> None:
-    storage = FileSystemCheckpointStorage(state_files.parent(remote))
-    first = Lease.acquire(storage.job_folder("job"), "a")
-    storage.write(Snapshot(1, "job", "n", 1, 1, ()), first)
-    second = Lease.acquire(storage.job_folder("job"), "b")
+    directory = state_files.parent(remote)
+    storage = place_in(directory, "job")
+    first = take_over(directory, "a", "job")
+    first.write(Snapshot(1, "job", "n", 1, 1, ()))
+    second = take_over(directory, "b", "job")
     with pytest.raises(Fenced, match="epoch 2 is held by b"):
-        storage.write(Snapshot(2, "job", "n", 1, 1, ()), first)
+        first.write(Snapshot(2, "job", "n", 1, 1, ()))
     storage.write(Snapshot(2, "job", "n", 1, 1, (), epoch=1))
-    assert [entry.checkpoint_id for entry in storage.completed("job")] == [1]
-    storage.write(Snapshot(2, "job", "n", 2, 2, ()), second)
-    assert [entry.snapshot.epoch for entry in storage.completed("job") if entry.snapshot] == [2, 1]
+    assert [entry.checkpoint_id for entry in storage.completed()] == [1]
+    second.write(Snapshot(2, "job", "n", 2, 2, ()))
+    assert [entry.snapshot.epoch for entry in storage.completed() if entry.snapshot] == [2, 1]
 
 
 # -- a driver that sleeps
@@ -245,42 +256,40 @@ def asleep(tmp_path: Path) -> Iterator[Callable[[str], Sleeper]]:
 @pytest.mark.parametrize("moment", ["before writing", "before the rename"])
 @pytest.mark.parametrize("published_first", [True, False])
 def test_a_driver_that_wakes_up_fenced_publishes_nothing(
-    storage: FileSystemCheckpointStorage, asleep: Callable[[str], Sleeper], moment: str, published_first: bool
+    storage: FileJobStorage, tmp_path: Path, asleep: Callable[[str], Sleeper], moment: str, published_first: bool
 ) -> None:
     sleeper = asleep(moment)
-    lease = take_over(storage, "the new driver")
+    driver = take_over(tmp_path, "the new driver")
     assert usable(storage) == [(1, 1)]
     if published_first:
-        mine = write(storage, 2, lease)
-        before = storage.read(f"{storage.job_folder(JOB)}/chk-2")
+        mine = write(driver, 2)
+        before = storage.read(f"{storage.folder}/chk-2")
     assert sleeper.wake() == ["fenced 1 2 the new driver"]
     if published_first:
-        assert storage.read(f"{storage.job_folder(JOB)}/chk-2") == before
+        assert storage.read(f"{storage.folder}/chk-2") == before
     else:
         assert usable(storage) == [(1, 1)]
-        mine = write(storage, 2, lease)
+        mine = write(driver, 2)
     assert usable(storage) == [(2, 2), (1, 1)]
-    storage.delete(storage.orphans(JOB))
+    storage.delete(storage.orphans())
     assert usable(storage) == [(2, 2), (1, 1)]
     assert storage.verify(mine) == []
 
 
 def test_what_was_published_before_the_take_over_is_adopted(
-    storage: FileSystemCheckpointStorage, asleep: Callable[[str], Sleeper]
+    storage: FileJobStorage, tmp_path: Path, asleep: Callable[[str], Sleeper]
 ) -> None:
     sleeper = asleep("after the rename")
-    take_over(storage, "the new driver")
+    take_over(tmp_path, "the new driver")
     assert usable(storage) == [(2, 1), (1, 1)]
     assert sleeper.wake() == ["fenced 1 2 the new driver"]
     assert usable(storage) == [(2, 1), (1, 1)]
-    latest = storage.completed(JOB)[0].snapshot
+    latest = storage.completed()[0].snapshot
     assert latest is not None
     assert storage.verify(latest) == []
 
 
-def test_a_driver_that_was_only_paused_goes_on(
-    storage: FileSystemCheckpointStorage, asleep: Callable[[str], Sleeper]
-) -> None:
+def test_a_driver_that_was_only_paused_goes_on(storage: FileJobStorage, asleep: Callable[[str], Sleeper]) -> None:
     assert asleep("before the rename").wake() == ["completed 2"]
     assert usable(storage) == [(2, 1), (1, 1)]
 
@@ -351,25 +360,24 @@ def test_in_every_order_of_events_completed_means_it_counts_and_late_means_it_do
     stage = Stage(order)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
-        storage = FileSystemCheckpointStorage(folder)
-        job = storage.job_folder(JOB)
-        old = take_over(storage, "a")
-        storage.prepare(JOB, 1)
+        storage = place_in(folder)
+        job = storage.folder
+        old = take_over(folder, "a")
+        storage.prepare(1)
         completed: list[tuple[int, int]] = []
         views: dict[int, set[tuple[int, int]]] = {}
 
-        def publish(lease: Lease, count: int) -> None:
-            storage = FileSystemCheckpointStorage(folder)
+        def publish(driver: FileJobStorage, count: int) -> None:
             for _ in range(count):
-                number = storage.highest_number(JOB) + 1
+                number = driver.highest_number() + 1
                 try:
-                    storage.write(Snapshot(number, JOB, "n", 1, 1, ()), lease)
+                    driver.write(Snapshot(number, JOB, "n", 1, 1, ()))
                 except SnapshotError as error:
                     if "exists already" not in str(error):  # two drivers chose one number
                         raise
                     continue
-                completed.append((number, lease.epoch))
-                assert counts(job, number, lease.epoch)
+                completed.append((number, driver.epoch))
+                assert counts(job, number, driver.epoch)
 
         def old_driver() -> None:
             with contextlib.suppress(Fenced):
@@ -377,9 +385,9 @@ def test_in_every_order_of_events_completed_means_it_counts_and_late_means_it_do
 
         def new_driver() -> None:
             with contextlib.suppress(Fenced):
-                lease = take_over(storage, "another")
-                views[lease.epoch] = set(usable(storage))
-                publish(lease, 2)
+                driver = take_over(folder, "another")
+                views[driver.epoch] = set(usable(storage))
+                publish(driver, 2)
 
         opened, created = os.open, stage.gated(os.open)
 
@@ -397,8 +405,8 @@ def test_in_every_order_of_events_completed_means_it_counts_and_late_means_it_do
         if last:
             late = {entry for entry in final if entry[1] < last}
             assert late <= views[last]
-        again = take_over(storage, "the last")
+        again = take_over(folder, "the last")
         assert set(usable(storage)) == final
-        write(storage, storage.highest_number(JOB) + 1, again)
-        storage.delete(storage.orphans(JOB))
+        write(again, storage.highest_number() + 1)
+        storage.delete(storage.orphans())
         assert {(number, epoch) for number, epoch in published(job) if epoch < again.epoch} == final

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from beadline.checkpoint.lease import Fenced, Lease
+from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.registry import SharedFiles
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
-from tests.checkpoint.snapshots import make_snapshot
-
-JOB = "a1b2c3d4"
+from tests.checkpoint.snapshots import make_snapshot, take_over
 
 
 def say(*words: object) -> None:
@@ -18,20 +15,19 @@ def say(*words: object) -> None:
 
 def write_on(directory: str, owner: str, retained: int) -> None:
     """Take over the job and write checkpoint after checkpoint, keeping the newest ones."""
-    storage = FileSystemCheckpointStorage(directory, inline_threshold=100)
-    lease = Lease.acquire(storage.job_folder(JOB), owner)
-    storage.delete(storage.orphans(JOB))
-    kept = [listed.snapshot for listed in reversed(storage.completed(JOB)) if listed.snapshot is not None]
-    shared = storage.prepare(JOB, lease.epoch)
-    registry = SharedFiles.rebuilt([storage.shared_folder(JOB)], kept)
-    number = storage.highest_number(JOB)
-    say("epoch", lease.epoch)
+    storage = take_over(directory, owner, inline_threshold=100)
+    storage.delete(storage.orphans())
+    kept = [listed.snapshot for listed in reversed(storage.completed()) if listed.snapshot is not None]
+    shared = storage.state_folder(1, one_machine=True)
+    registry = SharedFiles.rebuilt([storage.owned_folder()], kept)
+    number = storage.highest_number()
+    say("epoch", storage.epoch)
     while True:
         number += 1
         snapshot = make_snapshot(number, shared, runs=3, inline=b"x" * 200 + str(number).encode())
         registry.register(number, snapshot.files())
         try:
-            stored = storage.write(snapshot, lease)
+            stored = storage.write(snapshot)
         except Fenced as fenced:
             say("fenced", fenced.by)
             return
@@ -39,7 +35,7 @@ def write_on(directory: str, owner: str, retained: int) -> None:
         registry.register(number, stored.snapshot.files())
         kept.append(stored.snapshot)
         for old in kept[:-retained]:
-            storage.discard(f"{storage.job_folder(JOB)}/chk-{old.checkpoint_id}")
+            storage.discard(f"{storage.folder}/chk-{old.checkpoint_id}")
             storage.delete(registry.release(old.checkpoint_id))
         del kept[:-retained]
 

@@ -12,8 +12,8 @@ import pytest
 from beadline.common import Configuration
 from beadline.datastream import StreamExecutionEnvironment, options
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
-from beadline.master.dependencies import PythonArchive, Requirements
-from beadline.master.requirements import requirements_archive
+from beadline.master.shipping.dependencies import PythonArchive, Requirements
+from beadline.master.shipping.requirements import requirements_archive
 
 
 @pytest.fixture

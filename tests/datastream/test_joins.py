@@ -268,7 +268,7 @@ def test_lookup_in_a_dataframe(spark: SparkSession, monkeypatch: pytest.MonkeyPa
     """The DataFrame is evaluated once and broadcast once, in whatever number of steps; closures stay small."""
     from pyspark.serializers import CloudPickleSerializer
 
-    from beadline.master.spark import Cluster
+    from beadline.master.spark.session import Cluster
 
     broadcasts: list[int] = []
     closures: list[int] = []

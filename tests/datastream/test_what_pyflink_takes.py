@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
-from beadline.common import Row, Types
-from beadline.datastream import CoProcessFunction, KeyedProcessFunction
+from beadline.common import Row, Time, Types
+from beadline.datastream import CoMapFunction, CoProcessFunction, KeyedProcessFunction
 from beadline.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
+)
+from beadline.datastream.window import (
+    CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
 )
 from beadline.errors import GraphError, JobExecutionError
 from beadline.testing import KeyedHarness
@@ -108,3 +114,46 @@ def test_a_co_process_function_has_state_on_keyed_streams(spark: Any) -> None:
     found = collect(connected.process(Together()))
     assert max(total for key, total in found if key == "a") == 11
     assert ("b", 2) in found
+
+
+class First(CoMapFunction):
+    def map1(self, value: Any) -> Any:
+        return value
+
+    map2 = map1
+
+
+@pytest.mark.parametrize("keyed_first", [True, False])
+@pytest.mark.parametrize(("method", "function"), [("process", Together()), ("map", First())])
+def test_a_keyed_stream_connected_with_one_that_is_not_is_refused(
+    keyed_first: bool, method: str, function: Any
+) -> None:
+    env = environment()
+    keyed, other = env.from_collection([("a", 1)]).key_by(lambda value: value[0]), env.from_collection([("a", 10)])
+    connected = keyed.connect(other) if keyed_first else other.connect(keyed)
+    with pytest.raises(GraphError, match=r"either both are keyed or none: call key_by\(\) on the other one too"):
+        getattr(connected, method)(function)
+
+
+WINDOWS = {
+    "TumblingEventTimeWindows": TumblingEventTimeWindows.of(Time.seconds(1)),
+    "SlidingProcessingTimeWindows": SlidingProcessingTimeWindows.of(Time.seconds(2), Time.seconds(1)),
+    "EventTimeSessionWindows": EventTimeSessionWindows.with_gap(Time.seconds(1)),
+    "CountTumblingWindowAssigner": CountTumblingWindowAssigner(2),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_a_window_has_the_name_of_its_assigner(name: str) -> None:
+    numbers = environment().from_collection([1, 2])
+    for windows in numbers.key_by(abs).window(WINDOWS[name]), numbers.window_all(WINDOWS[name]):
+        assert windows.reduce(max).get_name() == name
+        assert windows.sum().get_name() == name
+
+
+def test_keyed_operators_have_the_names_that_pyflink_gives() -> None:
+    keyed = environment().from_collection([1, 2]).key_by(abs)
+    assert keyed.reduce(max).get_name() == "Reduce"
+    assert keyed.sum().get_name() == "Reduce"
+    assert keyed.connect(keyed).process(Together()).get_name() == "Keyed Co-Process"
+    assert keyed.connect(keyed).map(First()).get_name() == "Co-Map"

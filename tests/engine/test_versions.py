@@ -12,9 +12,9 @@ from beadline.checkpoint.actions import CheckpointKind, Take
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.master import job
 from beadline.master.attempt import Attempt
-from beadline.master.dependencies import Dependencies
-from beadline.master.shipping import ship_modules
-from beadline.master.spark import Cluster
+from beadline.master.shipping.dependencies import Dependencies
+from beadline.master.shipping.shipment import ship_modules
+from beadline.master.spark.session import Cluster
 from tests.engine.jobs import STEP, Count, Gather, Outcome, counts, environment, gathered, keyed, run
 
 pytestmark = [pytest.mark.spark]

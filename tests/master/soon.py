@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beadline.master import handles, tiers
+from beadline.master.upkeep import handles, tiers
 
 
 def merge_soon(patch: pytest.MonkeyPatch) -> None:

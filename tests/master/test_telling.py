@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+import beadline
 from beadline.errors import JobExecutionError
-from beadline.master import seal, telling
+from beadline.master import telling
 from beadline.master.poison import PoisonSettings, PoisonWatch
-from beadline.master.spark import without_noise
-from beadline.master.stepping import first_line
+from beadline.master.spark.session import without_noise
+from beadline.master.telling import first_line
+from beadline.master.upkeep import seal
 from beadline.runtime.failure import Failure
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(seal.__file__)))
+PACKAGE = os.path.dirname(os.path.abspath(beadline.__file__))
 
 WORKER = f"""Traceback (most recent call last):
   File "/tmp/spark-1/userFiles-2/beadline-ab12.zip/beadline/runtime/operators/functions.py", line 65, in records

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint.storage import read_snapshot
+from beadline.checkpoint.lookup import read_snapshot
 from beadline.errors import BeadlineError
 from beadline.testing import AwaitCheckpoint, Crash
 from tests.recovery.telling import tell_all

@@ -108,6 +108,7 @@ def test_state_that_is_too_large_for_the_drivers_memory_fails_the_job(checkpoint
     facts = checkpoints["too_large_for_memory"]
     assert facts["status"] == "FAILED"
     assert facts["failures"] == 3
-    assert "3 checkpoints failed in a row and 2 may" in facts["error"]
+    assert "3 checkpoints failed in a row, and" in facts["error"]
+    assert "tolerable-failed-checkpoints tolerates 2" in facts["error"]
     assert "beadline.checkpointing.jobmanager.max-state-size" in facts["error"]
     assert "set execution.checkpointing.dir" in facts["error"]

@@ -15,7 +15,7 @@ from beadline.datastream import KeyedProcessFunction, RuntimeContext
 from beadline.datastream.connectors.file_system import FileSink
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.master import stepping
-from beadline.master.spark import Cluster
+from beadline.master.spark.session import Cluster
 from tests.datastream.jobs import environment
 from tests.disks import small_disk_at
 from tests.recovery.logs import WhenItFails, told

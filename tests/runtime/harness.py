@@ -20,11 +20,11 @@ import cloudpickle
 from beadline.connectors.source import Position, StepSource
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec
-from beadline.master import seal
-from beadline.master.handles import StateBook
+from beadline.master.upkeep import seal
+from beadline.master.upkeep.handles import StateBook
 from beadline.runtime import worker as worker_module
 from beadline.runtime.entry import merge_in_worker
-from beadline.runtime.messages import StepHeader, SubtaskInput, TaskAck, TaskInput
+from beadline.runtime.messages import RunContext, StepHeader, SubtaskInput, TaskAck, TaskInput
 from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row, read_rows
 from beadline.runtime.surroundings import Packed, Surroundings
 from beadline.runtime.task import Task
@@ -193,19 +193,8 @@ class Job:
 
     def _header(self, now: int, final: bool) -> StepHeader:
         completed, aborted = self._news
-        return StepHeader(
-            self.run,
-            self._step,
-            now,
-            final,
-            (self.run,),
-            str(self.folder),
-            self._inline_limit,
-            base=self._step - 1 or self._restored,
-            completed=completed,
-            aborted=aborted,
-            backend=self._backend,
-        )
+        context = RunContext(self.run, (self.run,), str(self.folder), self._inline_limit, backend=self._backend)
+        return StepHeader(context, self._step, now, final, self._step - 1 or self._restored, completed, aborted)
 
     def _input(
         self,
@@ -252,7 +241,7 @@ class Job:
 
     def _merge(self, header: StepHeader) -> None:
         shipped = type("Shipped", (), {"value": self._packed})
-        results = [merge_in_worker(header, shipped, request) for request in self.book.merges()]
+        results = [merge_in_worker(shipped, header.context, header.now, request) for request in self.book.merges()]
         self.book.take_merges(results)
         self.drop_garbage()
         worker_module.forget_all_but(())

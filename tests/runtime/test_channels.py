@@ -11,7 +11,7 @@ import pytest
 
 from beadline.api.function import MapFunction
 from beadline.errors import ChannelError, JobExecutionError, VersionError
-from beadline.master import seal
+from beadline.master.upkeep import seal
 from beadline.runtime import writer
 from beadline.runtime.gate import ChannelCheck
 from beadline.runtime.rows import BARRIER, BROADCAST_SEQ, DATA, DESCRIPTOR, Row

@@ -24,7 +24,7 @@ from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.window import TumblingEventTimeWindows
 from beadline.errors import StateMismatchError
 from beadline.graph.plan import Plan
-from beadline.master import seal
+from beadline.master.upkeep import seal
 from beadline.runtime.messages import TaskAck
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.description import OPERATOR, StateDescription

@@ -18,7 +18,7 @@ from beadline.api.runtime_context import RuntimeContext
 from beadline.api.state_descriptors import ListStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
-from beadline.master import seal
+from beadline.master.upkeep import seal
 from tests.graph.programs import Program
 from tests.runtime.harness import Given, Job
 

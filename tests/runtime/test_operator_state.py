@@ -26,7 +26,7 @@ from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescri
 from beadline.common.typeinfo import Types
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import Rebalance, SinkSpec
-from beadline.master import handles
+from beadline.master.upkeep import handles
 from beadline.state.key_groups import key_group_of
 from beadline.state.operator_handles import read_ref
 from tests.graph.programs import ANY, Program, by

@@ -1,0 +1,276 @@
+"""Where a job lives, and what it starts from."""
+
+from __future__ import annotations
+
+import logging
+import os
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.directory import CheckpointDirectory
+from beadline.checkpoint.lease import Fenced
+from beadline.checkpoint.lookup import read_snapshot
+from beadline.checkpoint.memory import MemoryJobStorage
+from beadline.checkpoint.settings import CheckpointSettings, Storage
+from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.errors import ConfigurationError
+from beadline.master.events import Request
+from beadline.master.snapshots.home import Home
+from tests.master.snapshots.stages import PROGRAM, Driver, rows_in
+
+
+def settings(folder: Path | str, **more: Any) -> CheckpointSettings:
+    return CheckpointSettings(interval_ms=1000, storage=Storage.FILESYSTEM, directory=str(folder), **more)
+
+
+def job_with_checkpoints(folder: Path, number: int, retained: int = 10, name: str = "job") -> tuple[Driver, list[str]]:
+    """A driver that has died after some checkpoints, one every three records."""
+    driver = Driver(folder, retained=retained)
+    pointers = []
+    for _ in range(number):
+        driver.step()
+        pointers.append(driver.checkpoint())
+    driver.die()
+    return driver, pointers
+
+
+def home(folder: Path, path: str | None, name: str = "job", **more: Any) -> Home:
+    return Home(settings(folder / "checkpoints", restore_path=path, **more), name, program=PROGRAM)
+
+
+def test_a_new_job_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    homes = [home(tmp_path, None) for _ in range(2)]
+    assert homes[0].job_id != homes[1].job_id
+    for made in homes:
+        assert (made.start, made.completed, made.next_id, made.recovery_points()) == (None, [], 1, [])
+        folder = made.state_folder(1, one_machine=False)
+        assert Path(folder).parent == Path(made.owned_folder())
+        assert Path(folder).parent.parent.name == made.job_id
+        assert made.state_folder(2, one_machine=False) == folder
+        assert made.storage.epoch == 1
+        made.close(resumable=False)
+    assert os.listdir(tmp_path / "checkpoints") == []
+
+
+@pytest.mark.parametrize("spelling", ["{}", "{}/", "{}/_metadata", "file://{}"])
+def test_a_job_that_is_resumed_goes_on_in_its_folder(spelling: str, tmp_path: Path) -> None:
+    driver, pointers = job_with_checkpoints(tmp_path, 3)
+    made = home(tmp_path, spelling.format(pointers[2]))
+    assert made.job_id == driver.home.job_id
+    assert made.start is not None
+    assert made.start.checkpoint_id == 3
+    assert [c.id for c in made.recovery_points()] == [1, 2, 3]
+    assert made.next_id == 4
+    assert made.storage.epoch == 2
+    assert made.state_folder(1, False).endswith("/shared/2"), "a fenced driver's workers write elsewhere"
+    with pytest.raises(Fenced):
+        driver.home.storage.check()
+
+
+def test_a_snapshot_that_is_not_accepted_fences_nobody(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    pointer = driver.checkpoint()
+    before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
+    seen = []
+
+    def accept(pointer: str, snapshot: Snapshot) -> None:
+        seen.append((pointer, snapshot.checkpoint_id))
+        raise SnapshotError("not this one")
+
+    with pytest.raises(SnapshotError, match="not this one"):
+        Home(settings(tmp_path / "checkpoints", restore_path=pointer), "job", accept, PROGRAM)
+    assert seen == [(pointer, 1)]
+    driver.home.storage.check()
+    assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
+
+
+def test_the_one_before_a_damaged_one_must_be_accepted_too(tmp_path: Path) -> None:
+    _, pointers = job_with_checkpoints(tmp_path, 3)
+    damage(pointers[2], "missing")
+    seen: list[int] = []
+    made = Home(
+        settings(tmp_path / "checkpoints", restore_path="latest"),
+        "job",
+        lambda pointer, snapshot: seen.append(snapshot.checkpoint_id),
+        PROGRAM,
+    )
+    assert seen == [3, 2]
+    assert made.start is not None
+    assert made.start.checkpoint_id == 2
+
+
+def test_an_older_checkpoint_may_be_named(tmp_path: Path) -> None:
+    _, pointers = job_with_checkpoints(tmp_path, 3)
+    made = home(tmp_path, pointers[0])
+    assert made.start is not None
+    assert made.start.checkpoint_id == 1
+    assert [c.id for c in made.recovery_points()] == [1, 2, 3]
+    assert made.next_id == 4
+
+
+def test_latest_is_the_newest_checkpoint_of_the_job(tmp_path: Path) -> None:
+    driver, pointers = job_with_checkpoints(tmp_path, 2)
+    made = home(tmp_path, "latest")
+    assert (made.pointer, made.job_id) == (pointers[1], driver.home.job_id)
+    with pytest.raises(SnapshotError, match="the path does not exist"):
+        home(tmp_path, str(tmp_path / "chk-1"))
+
+
+def test_latest_needs_a_directory() -> None:
+    with pytest.raises(ConfigurationError, match=r"execution\.checkpointing\.dir, which is not set"):
+        Home(CheckpointSettings(restore_path="latest"), "job")
+
+
+def damage(pointer: str, how: str) -> str:
+    """Spoil the newest run of a checkpoint, or its metadata; gives the file."""
+    path = Path(pointer) / "_metadata"
+    if not how.startswith("metadata"):
+        path = Path(next(iter(read_snapshot(pointer).operators[1].keyed)).runs[-1].path)  # type: ignore[union-attr, arg-type]
+    data = path.read_bytes()
+    if how == "missing":
+        path.unlink()
+    elif how in ("truncated", "metadata truncated"):
+        path.write_bytes(data[:-1])
+    else:
+        middle = len(data) // 2
+        path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+    return str(path)
+
+
+DAMAGES = ["missing", "truncated", "one bit", "metadata truncated", "metadata one bit"]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_newest_one_is_named_and_the_one_before_is_used(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, pointers = job_with_checkpoints(tmp_path, 3)
+    path = damage(pointers[2], how)
+    with caplog.at_level(logging.WARNING, "beadline"):
+        made = home(tmp_path, "latest")
+    assert made.pointer == pointers[1]
+    assert any(
+        path in record.getMessage() and "the one before it is tried" in record.message for record in caplog.records
+    )
+    assert made.next_id == 4
+    made.storage.check()
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_the_output_of_a_damaged_checkpoint_comes_again(how: str, tmp_path: Path) -> None:
+    _, pointers = job_with_checkpoints(tmp_path, 3)
+    assert len(rows_in(tmp_path / "out")) == 9
+    damage(pointers[2], how)
+    driver = Driver(tmp_path, restore_path="latest", retained=10)
+    assert driver.offset == 6
+    assert len(rows_in(tmp_path / "out")) == 6
+    driver.step(5)
+    driver.checkpoint()
+    assert rows_in(tmp_path / "out") == sorted(str(number) for number in range(11))
+    assert driver.counts() == driver.expected_counts()
+
+
+def test_if_none_can_be_read_the_job_does_not_start(tmp_path: Path) -> None:
+    _, pointers = job_with_checkpoints(tmp_path, 2)
+    damage(pointers[0], "metadata one bit")
+    damage(pointers[1], "missing")
+    with pytest.raises(SnapshotError, match=r"none of the 2 checkpoints in .* can be read"):
+        home(tmp_path, "latest")
+
+
+def test_a_checkpoint_that_was_named_is_not_replaced_by_another(tmp_path: Path) -> None:
+    _, pointers = job_with_checkpoints(tmp_path, 2)
+    path = damage(pointers[1], "missing")
+    with pytest.raises(SnapshotError, match=r"can't be restored: .*the file is missing") as caught:
+        home(tmp_path, pointers[1])
+    assert path in str(caught.value)
+
+
+def test_a_savepoint_starts_a_new_job(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    driver.step()
+    answer: Future[str] = Future()
+    driver.do(driver.checkpoints.request(Request(CheckpointKind.SAVEPOINT, answer, str(tmp_path / "savepoints"))))
+    driver.pump()
+    made = home(tmp_path, answer.result(0))
+    assert made.job_id != driver.home.job_id
+    assert made.start is not None
+    assert (made.start.checkpoint_id, made.next_id, made.completed) == (1, 2, [])
+    driver.home.storage.check()
+
+
+def test_a_checkpoint_elsewhere_starts_a_new_job(tmp_path: Path) -> None:
+    driver, pointers = job_with_checkpoints(tmp_path / "there", 2)
+    made = home(tmp_path / "here", pointers[1])
+    assert made.job_id != driver.home.job_id
+    assert made.start is not None
+    assert (made.next_id, made.completed) == (3, [])
+    driver.home.storage.check()
+    made.drop_orphans(set())
+    made.close(resumable=False)
+    assert made.storage.verify(made.start) == [], "what it started from stays untouched"
+
+
+def test_the_former_driver_may_complete_one_more_before_it_is_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(tmp_path, retained=2)
+    driver.step()
+    driver.checkpoint()
+    driver.lease.let_go()  # it is elsewhere and seems to be dead
+    jobs = CheckpointDirectory.jobs
+
+    def slow(self: CheckpointDirectory) -> Any:
+        found = jobs(self)
+        driver.step()
+        driver.checkpoint()
+        return found
+
+    monkeypatch.setattr(CheckpointDirectory, "jobs", slow)
+    made = home(tmp_path, "latest")
+    assert made.start is not None
+    assert made.start.checkpoint_id == 2
+    assert [c.id for c in made.recovery_points()] == [1, 2]
+
+
+def test_without_a_directory_checkpoints_are_in_memory() -> None:
+    made = Home(CheckpointSettings(interval_ms=1000), "job")
+    assert isinstance(made.storage, MemoryJobStorage)
+    assert (made.storage.epoch, made.start, made.next_id) == (0, None, 1)
+    with pytest.raises(ConfigurationError, match=r"set execution\.checkpointing\.dir"):
+        made.state_folder(1, one_machine=False)
+    first = Path(made.state_folder(1, one_machine=True))
+    (first / "run").write_bytes(b"of an attempt that failed")
+    second = Path(made.state_folder(2, one_machine=True))
+    assert second.is_dir()
+    assert not first.exists()
+    made.drop_orphans(set())
+    made.close(resumable=False)
+    assert not second.parent.exists()
+
+
+def test_one_job_may_have_the_directory_to_itself(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, create_subdirectory=False)
+    driver.step()
+    driver.checkpoint()
+    driver.die()
+    assert (tmp_path / "checkpoints" / "chk-1").is_dir()
+    made = home(tmp_path, "latest", create_subdirectory=False)
+    assert made.job_id == driver.home.job_id
+    assert made.next_id == 2
+
+
+def test_orphans_of_a_driver_that_died_are_removed(tmp_path: Path) -> None:
+    driver, pointers = job_with_checkpoints(tmp_path, 1)
+    lost = driver.files.write(f"{7:032x}.run", b"of a step that was never sealed")
+    kept = next(iter(driver.truth.book.live_files()))
+    made = home(tmp_path, "latest")
+    made.drop_orphans(set())
+    assert not os.path.exists(lost)
+    assert os.path.exists(kept)
+    assert os.path.exists(pointers[0])
