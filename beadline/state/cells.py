@@ -1,5 +1,5 @@
-"""What comes out of a DataFrame's column as state would hold it: rows, tuples and dictionaries instead of structs and
-maps, then checked against the declared type as ``update()`` does it."""
+"""What comes out of a DataFrame's column as functions and state know it: rows, tuples and dictionaries instead of
+structs and maps, then checked against the declared type, if there is one, as ``update()`` does it."""
 
 from __future__ import annotations
 
