@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from beadline.common import Duration, Row, Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import (
     CoGroupFunction,
     JoinFunction,
@@ -22,6 +21,7 @@ from beadline.datastream.functions import FlatJoinFunction
 from beadline.datastream.state import MapStateDescriptor
 from beadline.datastream.window import DeltaTrigger, EventTimeSessionWindows, TumblingEventTimeWindows
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError
+from tests.timestamps import At
 
 from .jobs import collect, environment
 
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TEN = TumblingEventTimeWindows.of(Time.milliseconds(10))
-
-
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
 
 
 def key(record: Any) -> Any:
