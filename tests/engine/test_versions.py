@@ -38,7 +38,7 @@ class Rewinding(Execution):
         if truth.step == BACK_AFTER and not self._gone_back:
             assert self._kept is not None
             self._gone_back = True
-            truth.restore(self._kept, truth.book.files, INLINE_LIMIT, ignore_unclaimed=False, skip_in_flight=False)
+            truth.restore(self._kept, truth.book._files, INLINE_LIMIT, ignore_unclaimed=False, skip_in_flight=False)
             truth.step = BACK_AFTER  # the numbers of steps go on
             for reader in self._readers:
                 reader.finished = reader.source.finished(truth.positions[reader.node.id])
