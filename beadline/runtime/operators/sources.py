@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from beadline.connectors.source import Unreadable
+from beadline.connectors.source import Unreadable, Watermark
 from beadline.errors import InputError
 from beadline.graph.specs import SourceSpec
 from beadline.runtime.failure import NO_RECORD, UserCodeError
@@ -46,6 +46,9 @@ class SourceOperator(Operator):
             while (batch := next(batches, None)) is not None:
                 if batch.__class__ is Unreadable:
                     self._unreadable(batch)
+                    continue
+                if batch.__class__ is Watermark:
+                    self.output.watermark(batch.timestamp)
                     continue
                 records, timestamps = batch if self._timed else (batch, None)
                 self.records_in += len(records)
