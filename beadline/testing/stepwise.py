@@ -8,6 +8,7 @@ are no checkpoints, so a step that fails is left out and the job goes on after i
 
 from __future__ import annotations
 
+import atexit
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -318,7 +319,9 @@ class SteppedJob:
         self.plan = self._master.plan
         self._rounds.attach(self._master)
         self._master.start()
-        self._close = weakref.finalize(self, _end, self._master)
+        _started.add(self._master)
+        # Whoever collects garbage may be in a task, so nobody waits here.
+        weakref.finalize(self, self._master.cancel)
         error = self._rounds.wait()
         if error is not None:
             raise error
@@ -365,7 +368,7 @@ class SteppedJob:
 
     def close(self) -> None:
         """End the job; functions are closed."""
-        self._close()
+        _end(self._master)
 
     # -- looking
 
@@ -414,9 +417,19 @@ class SteppedJob:
             worker.forget_all_but(tuple(name for name in living.executions() if name != mine))
 
 
+_started: weakref.WeakSet[JobMaster] = weakref.WeakSet()
+
+
 def _end(master: JobMaster) -> None:
     master.cancel()
     master.wait(60)
+
+
+@atexit.register
+def _end_all() -> None:
+    """What nobody has closed leaves no files."""
+    for master in list(_started):
+        _end(master)
 
 
 def _inline(run: RunRef) -> RunRef:
