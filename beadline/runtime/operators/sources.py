@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beadline.connectors.source import Unreadable, Watermark
-from beadline.errors import InputError
+from beadline.errors import InputError, StepError
 from beadline.graph.specs import SourceSpec
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.gate import MAX_WATERMARK
@@ -60,6 +60,8 @@ class SourceOperator(Operator):
     def _batches(self, split: Any) -> Iterator[Any]:
         try:
             yield from self._source.read_batches(split)
+        except StepError:
+            raise  # to be run again
         except InputError as error:
             raise UserCodeError(f"source {self.node.name}", NO_RECORD, error) from error
         except Exception as error:
