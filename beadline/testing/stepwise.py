@@ -51,14 +51,14 @@ class Round:
     """One push: what the sources read in one step.
 
     :ivar splits: of each source node that gets something
-    :ivar ended: source nodes that end with it
+    :ivar ended: source nodes that end with it; None for all
     :ivar more: sources say that there is more to read, so that watermarks wait for it
     :ivar sealed: whether the step that read it is sealed
     """
 
     number: int
     splits: Splits
-    ended: frozenset[int]
+    ended: frozenset[int] | None
     more: bool = False
     sealed: bool = False
 
@@ -78,9 +78,9 @@ class Rounds:
         self._seen_at = -1  # where the sources are
         self._round: Round | None = None
         self._clock_read = False
-        self._quiet = False
+        self._quiet = self._ends = False
         self._failures = 0
-        self._ended: set[int] = set()
+        self._ended: dict[int, int] = {}  # with which round
         self._engine = engine
         self._master: JobMaster | None = None
 
@@ -89,12 +89,13 @@ class Rounds:
 
     # -- for the caller
 
-    def push(self, splits: Splits, now: int, ended: Iterable[int], more: bool) -> None:
+    def push(self, splits: Splits, now: int, ended: Iterable[int] | None, more: bool) -> None:
         """Let the sources have something, and the clock show that time."""
         with self._changed:
+            self._ends = ended is None
             self.acks = []
             self._now = max(self._now, now)
-            self._round = Round(self._seen_at + 1, splits, frozenset(ended), more)
+            self._round = Round(self._seen_at + 1, splits, None if ended is None else frozenset(ended), more)
             self._clock_read = False
         self.call()
 
@@ -108,13 +109,17 @@ class Rounds:
         """Wait until the job has nothing to do, or has ended; gives what failed meanwhile."""
         master = self._master
         assert master is not None
-        with self._changed:
-            while not self._changed.wait_for(lambda: self._quiet, _LOOK_SECONDS):
-                if master.wait(0):
-                    return master.error
-            history = master.history[self._failures :]
-            self._failures += len(history)
+        while not self._is_quiet():
+            if master.wait(_LOOK_SECONDS if self._ends else 0):
+                return master.error
+        history = master.history[self._failures :]
+        self._failures += len(history)
         return history[-1].error if history else None
+
+    def _is_quiet(self) -> bool:
+        """Whether the job has nothing to do; waits a little for that, unless it is to end."""
+        with self._changed:
+            return self._quiet if self._ends else self._changed.wait_for(lambda: self._quiet, _LOOK_SECONDS)
 
     # -- for the job master's thread
 
@@ -154,8 +159,8 @@ class Rounds:
                 if not self._clock_read:  # the step would have the time from before the push
                     return start, []
                 self._seen_at = pushed.number
-                if node in pushed.ended:
-                    self._ended.add(node)
+                if pushed.ended is None or node in pushed.ended:
+                    self._ended[node] = pushed.number
                 return {_AT: pushed.number}, list(pushed.splits.get(node, ())) or [()]
             self._seen_at = max(self._seen_at, start[_AT])
             self._look_around(pushed)
@@ -178,7 +183,7 @@ class Rounds:
         """A step failed, and it is as if it had never been asked for."""
         with self._changed:
             if self._round is not None:
-                self._ended -= self._round.ended
+                self._ended = {node: at for node, at in self._ended.items() if at < self._round.number}
 
     def goes_on(self) -> None:
         """The job runs again after a failure."""
@@ -347,11 +352,9 @@ class SteppedJob:
         """
         if self.has_ended:
             raise ConfigurationError("the job has ended")
-        sources = [node.id for node in self.plan.nodes.values() if node.is_source]
-        ending = sources if ended is None else list(ended)
         self._now = max(self._now, now)
         self.engine.news = news
-        self._rounds.push(splits or {}, self._now, ending, more)
+        self._rounds.push(splits or {}, self._now, ended, more)
         self._master.wake()
         error = self._rounds.wait()
         self.engine.news = ((), ())
