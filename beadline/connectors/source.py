@@ -49,6 +49,13 @@ class Unreadable:
         return self.place, self.data
 
 
+@dataclass(frozen=True)
+class Watermark:
+    """Stands in a source's output where event time moves on, for a source that knows it by itself."""
+
+    timestamp: int
+
+
 class StepSource(ABC):
     """What the engine asks of a source.
 
@@ -78,7 +85,7 @@ class StepSource(ABC):
     @abstractmethod
     def read_batches(self, split: Any) -> Iterator[Any]:
         """The records of a split, in lists of moderate length; an :class:`Unreadable` in the place of a record that
-        can't be read. Runs in tasks."""
+        can't be read, a :class:`Watermark` where event time moves on. Runs in tasks."""
 
     def guarantee(self) -> str:
         """What the source can give at best: ``exactly-once`` if a split that is read again gives the same records."""

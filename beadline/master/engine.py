@@ -6,6 +6,7 @@ it doubles, so the job master answers the first two by running the same step aga
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +49,11 @@ class Engine(ABC):
 
     If it is lost, what has a result raises :class:`~beadline.errors.EngineLostError`, and what only ends something does
     nothing: it has ended.
+
+    :ivar keep_alive: workers that have had no task for so many seconds are soon lost, with what they keep of a job
     """
+
+    keep_alive: float = math.inf
 
     # -- what it can say of its places and workers
 

@@ -31,8 +31,6 @@ from beadline.master.upkeep.pacing import Limits, Pacing
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
 
-# Spark ends Python workers that idle for a minute, and their cached state with them.
-_KEEP_ALIVE_SECONDS = 45.0
 # Processing time may jump ahead, and make timers due that seemed to be hours away.
 _LONGEST_NAP_SECONDS = 5.0
 
@@ -128,13 +126,16 @@ class Execution:
 
     # -- starting steps
 
-    def next_step(self, now: int) -> Planned | float:
-        """What to run now; or, if there is no reason for a step, the seconds until the next look."""
+    def next_step(self, now: int, keep_alive: float) -> Planned | float:
+        """What to run now; or, if there is no reason for a step, the seconds until the next look.
+
+        :param keep_alive: after so many seconds without a step, one is run for the workers' sake
+        """
         ends, splits = self._next_ranges()
         final = all(reader.finished for reader in self._readers) or self.draining
         due = self.truth.next_timer
         idle = time.monotonic() - self._last_step
-        if any(splits.values()) or final or (due is not None and due <= now) or idle >= _KEEP_ALIVE_SECONDS:
+        if any(splits.values()) or final or (due is not None and due <= now) or idle >= keep_alive:
             return Planned(ends, splits, now, final)
         poll = min(reader.source.poll_interval() for reader in self._readers if not reader.finished)
         poll = min(poll, _LONGEST_NAP_SECONDS)

@@ -39,6 +39,7 @@ from beadline.master.snapshots.beginning import Beginning
 from beadline.master.snapshots.home import Home
 from beadline.master.telling import first_line
 from beadline.master.upgrade.compatibility import Acceptance
+from beadline.master.upkeep.truth import Truth
 from beadline.state.disks import FREE_SPACE, is_full
 
 _LOG = logging.getLogger("beadline")
@@ -149,6 +150,10 @@ class JobMaster:
                 self._inbox.refuse(f"the job has ended: {self.status.name}")
         return answer
 
+    def wake(self) -> None:
+        """Look for new input now, and not when it is time to poll."""
+        self._inbox.put(Wake())
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; True if it came."""
         return self._done.wait(timeout)
@@ -170,6 +175,12 @@ class JobMaster:
         """The name of its present execution, if one goes on."""
         execution = self._running.execution if self._running is not None and self._life.state.executes else None
         return execution.name if execution is not None else None
+
+    @property
+    def truth(self) -> Truth | None:
+        """What holds after the last sealed step. It changes when a step is sealed, in the job's own thread."""
+        execution = self._running.execution if self._running is not None else None
+        return execution.truth if execution is not None else None
 
     @property
     def savepoint_directory(self) -> str | None:

@@ -29,6 +29,9 @@ from beadline.runtime.task import Task
 from beadline.runtime.worker import WorkerRun
 
 _QUIET_SECONDS = 60.0
+# One process is one worker, which does one thing at a time: what a task may unpickle, and where what it prints goes, is
+# the process's. Steps, merges and savepoints of whatever jobs take turns, a task each.
+one_at_a_time = threading.RLock()
 
 
 class Cancelled(StepError):
@@ -68,7 +71,11 @@ class LocalEngine(Engine):
         return f"<{type(self).__name__}: {sum(map(len, self._calls.values()))} calls run>"
 
     def deploy(self, plan: Plan, dependencies: Dependencies, group: str) -> LocalDeployment:
-        return LocalDeployment(self, plan, Shipped(make_shipment(plan, surroundings_here(dependencies))), group)
+        return self.deployment(plan, Shipped(make_shipment(plan, surroundings_here(dependencies))), group)
+
+    def deployment(self, plan: Plan, shipped: Shipped, group: str) -> LocalDeployment:
+        """What runs the steps of a plan."""
+        return LocalDeployment(self, plan, shipped, group)
 
     def run_each(
         self,
@@ -82,8 +89,9 @@ class LocalEngine(Engine):
         results = []
         with self.calling(group) as call:
             for item in items:
-                call.check()
-                results.append(function(cloudpickle.loads(cloudpickle.dumps(item, 5))))
+                with one_at_a_time:
+                    call.check()
+                    results.append(function(cloudpickle.loads(cloudpickle.dumps(item, 5))))
         return results
 
     @contextlib.contextmanager
@@ -152,17 +160,19 @@ class LocalDeployment(Deployment):
         self, header: StepHeader, place: tuple[int, int], rows: list[Row], own: TaskInput | None, call: _Call
     ) -> list[Row]:
         """Run one task. ``own``: of level 0, what it is to do; deeper ones find it among their rows."""
-        call.check()
-        task = Task(self._engine.enter(header.context, self._shipped), header, *place)
         made: list[Row] = []
-        with printed.gathered_here(task.printed):
-            for row in read_rows(task.work(iter(rows), own)):
-                call.check()
-                made.append(row)
+        with one_at_a_time:
+            call.check()
+            task = Task(self._engine.enter(header.context, self._shipped), header, *place)
+            with printed.gathered_here(task.printed):
+                for row in read_rows(task.work(iter(rows), own)):
+                    call.check()
+                    made.append(row)
         return made
 
     def bind(self, function: Callable[..., Any], *args: Any) -> Callable[[Any], Any]:
         return partial(function, self._shipped, *args)
 
     def end(self, live: tuple[str, ...]) -> None:
-        worker.forget_all_but(live)
+        with one_at_a_time:
+            worker.forget_all_but(live)

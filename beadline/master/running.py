@@ -196,7 +196,7 @@ class Running:
             return _UNTIL_EVENT
         if self._suspending is not None:
             return 0.1
-        planned = execution.next_step(self.processing_time())
+        planned = execution.next_step(self.processing_time(), self._job.engine.keep_alive)
         if not isinstance(planned, Planned):
             return planned
         completed, aborted = self.checkpoints.news()

@@ -18,6 +18,7 @@ from beadline.common import Duration, Time, WatermarkStrategy
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
+from beadline.state.files import read_run
 from beadline.state.store import open_store
 from tests.cep.matching import Walk
 from tests.cep.model import Stage, all_matches, as_pattern, described, fits
@@ -117,8 +118,7 @@ def run(
 
 def left_in_state(job: Job) -> int:
     """Slots that the runs of all subtasks amount to, timers included."""
-    files = job.book._files
-    return sum(open_store(None, handle, range(128), files.read).count() for handle in job.book.handles.values())
+    return sum(open_store(None, handle, range(128), read_run).count() for handle in job.handles.values())
 
 
 def numbered(records: list[tuple[str, int, str]]) -> list[tuple[str, int, str, int]]:

@@ -117,9 +117,8 @@ def test_subtasks_of_a_new_worker_acknowledge_in_the_same_bytes(value: str, tmp_
     """What passes through an exchange has to be equal when a task is run again, and there acknowledgements do."""
     job = keyed_job(tmp_path)
     job.step({1: [["a"]]})
-    job._step += 1
     first = [pickle.dumps(ack.subtasks) for ack in job.attempt({1: [[value]]})]
-    job.workers = [job._new_worker()]
+    job.workers = [job.new_worker()]
     assert [pickle.dumps(ack.subtasks) for ack in job.attempt({1: [[value]]})] == first
 
 
@@ -197,7 +196,7 @@ def test_another_kind_of_state_fails_the_step_for_good(
     first = Job(counting(descriptor(name, Types.LONG())), tmp_path, backend=backend)
     first.step({1: [[1, 2, 3]]})
     second = Job(plan, tmp_path, backend=backend)
-    second.go_back(first.version())
+    second.book.handles.update(first.handles)  # the job master would refuse to start from them
     acks = second.attempt({1: [[4]]})
     with pytest.raises(StateMismatchError, match=f"operator 'counts': {message}"):
-        seal.check(plan, acks, second.book.handles)
+        seal.check(plan, acks, second.handles)

@@ -37,6 +37,7 @@ from beadline.datastream.window import (
 )
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
+from beadline.state.files import read_run
 from beadline.state.store import open_store
 from tests.runtime.harness import Given, Job
 from tests.timestamps import At
@@ -123,8 +124,7 @@ def out(job: Job, name: str = "out") -> Counter[Any]:
 
 def left_in_state(job: Job) -> int:
     """Slots that the runs of all subtasks amount to, timers included."""
-    read = job.book._files.read
-    return sum(open_store(None, handle, range(128), read).count() for handle in job.book.handles.values())
+    return sum(open_store(None, handle, range(128), read_run).count() for handle in job.handles.values())
 
 
 # -- window joins
@@ -426,10 +426,9 @@ class Watch(ProcessJoinFunction):
 
 def buffered(job: Job) -> int:
     """Elements that are held for a match."""
-    read = job.book._files.read
     total = 0
-    for handle in job.book.handles.values():
-        table = open_store(None, handle, range(128), read).table("_interval-join", "list", True)
+    for handle in job.handles.values():
+        table = open_store(None, handle, range(128), read_run).table("_interval-join", "list", True)
         total += sum(len(items) for items in table.base.values())
     return total
 

@@ -183,7 +183,7 @@ def test_the_table_travels_once_and_is_read_once_a_worker(tmp_path: Path, monkey
     job = job_of(again, tmp_path, workers=1)
     size = LookupTable.of(frame.toArrow()).data
     assert len(size) > 1_000_000
-    assert len(job._packed.data) < len(size) * 2.2, "twice at most, for two lookups"
+    assert len(job.engine.shipped.value.data) < len(size) * 2.2, "twice at most, for two lookups"
     job.work_through({1: [list(range(100))]}, [10])
     assert len(job.out["out"]) == 100
     assert len(made) == 1, "four subtasks of two lookups share one index"

@@ -24,9 +24,11 @@ from beadline.api.process import KeyedProcessFunction
 from beadline.api.runtime_context import RuntimeContext
 from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescriptor
 from beadline.common.typeinfo import Types
+from beadline.connectors.sink import Committer, StagedSink, Stager
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import Rebalance, SinkSpec
 from beadline.master.upkeep import handles
+from beadline.state.files import read_run
 from beadline.state.key_groups import key_group_of
 from beadline.state.operator_handles import read_ref
 from tests.graph.programs import ANY, Program, by
@@ -49,7 +51,7 @@ def job_of(function: Any, folder: Path, parallelism: int = 1, seed: int | None =
     stream = source if parallelism == 1 else (source, Rebalance())
     program.collect(program.function(options.pop("shape", "flat_map"), function, stream))
     trouble = None if seed is None else random.Random(seed)
-    limit = 0 if seed and seed % 2 else 20 << 10
+    limit = options.pop("limit", 0 if seed and seed % 2 else 20 << 10)
     return Job(program, folder, parallelism, workers=2, trouble=trouble, inline_limit=limit, **options)
 
 
@@ -57,8 +59,8 @@ def held(job: Job, name: str, node: int = 2) -> list[list[Any]]:
     """What the sealed version of each subtask holds."""
     found = []
     for subtask in range(job.plan.nodes[node].parallelism):
-        ref = job.book.states[node, subtask].states[name]
-        found.append(read_ref(ref, job.workers[0].files.read).items)
+        ref = job.states[node, subtask].states[name]
+        found.append(read_ref(ref, read_run).items)
     return found
 
 
@@ -184,7 +186,7 @@ def test_another_parallelism_deals_the_elements_out(tmp_path: Path, old: int, ne
     values = list(range(23))
     before = job_of(Batches(), tmp_path, old)
     before.step({1: [values]})
-    after = job_of(Batches(), tmp_path, new).take_states(before)
+    after = job_of(Batches(), tmp_path, new).go_back(before.savepoint())
     waiting = held(after, "waiting")
     assert Counter(flat(waiting)) == Counter(flat(held(before, "waiting")))
     assert max(map(len, waiting)) - min(map(len, waiting)) <= 1 or old == new
@@ -245,22 +247,23 @@ def test_everybody_is_shown_the_lists_of_all(tmp_path: Path) -> None:
     assert {shown[n] for n in (1, 2, 3, 4, 5, 6)} == {()}
     assert {shown[n] for n in (7, 8, 9)} == {(1, 2, 3, 4, 5, 6)}
     assert {shown[n] for n in (10, 11, 12)} == {tuple(range(1, 10))}
-    larger = job_of(Adder(), tmp_path, 4).take_states(job)
+    larger = job_of(Adder(), tmp_path, 4).go_back(job.savepoint())
     larger.step({1: [[20, 21, 22, 23]]})
     assert {shown for _, shown in larger.out["out"]} == {tuple(range(1, 13))}
     assert Counter(flat(held(larger, "seen"))) == Counter([*range(1, 13), 20, 21, 22, 23])
 
 
-def test_a_union_that_grew_large_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_union_that_grew_large_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(handles, "_LARGE_UNION", 1000)
     job = job_of(Adder(), tmp_path, 2)
     job.step({1: [list(range(20))]})
-    assert job.book.large_unions() == []
-    job.step({1: [list(range(1000, 1500))]})
-    ((node, name, size),) = job.book.large_unions()
-    assert (node, name) == (2, "seen")
-    assert 1000 < size == sum(handle.size for handle in job.book.states.values())
-    assert job.book.large_unions() == []
+    assert "has grown" not in caplog.text
+    for _ in range(2):
+        job.step({1: [list(range(1000, 1500))]})
+        assert sum(handle.size for handle in job.states.values()) > 1000
+        assert caplog.text.count("union list state 'seen' has grown") == 1
 
 
 # -- raw
@@ -327,7 +330,7 @@ def test_raw_bytes_by_key_group(
 
     before = job(parallelism)
     before.work_through({1: [values]}, sizes)
-    after = job(new).take_states(before).work_through({1: [values]}, sizes)
+    after = job(new).go_back(before.savepoint()).work_through({1: [values]}, sizes)
     seen = before.out.get("out", []) + after.out.get("out", [])
     counts = Counter([*values, *values])
     assert Counter(seen) == Counter((key, i) for key, count in counts.items() for i in range(1, count + 1))
@@ -355,8 +358,38 @@ class Lines(Given, CheckpointedFunction):
             yield numbered
 
 
-class Files(CheckpointedFunction):
+class Gathered(Committer):
+    """Takes all pieces, and hands none out."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Any] = []
+
+    def sealed(self, pieces: list[Any], now: int, final: bool) -> None:
+        self.pieces += pieces
+
+    def due(self, at_checkpoint: bool) -> list[Any]:
+        return []
+
+    def snapshot(self) -> Any:
+        return self.pieces
+
+    def precommitter(self) -> Any:
+        return str
+
+    def make_durable(self, snapshot: Any) -> None: ...
+
+    def publisher(self) -> Any:
+        return str
+
+    def restore(self, snapshot: Any, needed: list[Any]) -> None:
+        self.pieces = snapshot
+
+
+class Files(StagedSink, CheckpointedFunction):
     """A sink that puts four records in a file, across steps."""
+
+    def committer(self) -> Committer:
+        return Gathered()
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self.state = context.get_operator_state_store().get_list_state(WAITING)
@@ -366,10 +399,10 @@ class Files(CheckpointedFunction):
         self.state.update(self.waiting)
 
     def stager(self, subtask: int, step: int, now: int) -> Any:
-        return Stager(self)
+        return FileStager(self)
 
 
-class Stager:
+class FileStager(Stager):
     def __init__(self, sink: Files) -> None:
         self._sink = sink
         self._full: list[Any] = []
@@ -404,19 +437,18 @@ def test_sources_and_sinks_have_operator_state_too(
 
 
 def test_equal_state_is_not_stored_again(tmp_path: Path) -> None:
-    job = job_of(Batches(), tmp_path)
-    job._inline_limit = 0
+    job = job_of(Batches(), tmp_path, limit=0)
+    folder = Path(job.context.state_root)
     job.step({1: [[1, 2]]})
-    files = sorted(path.name for path in tmp_path.glob("*.state"))
+    files = sorted(path.name for path in folder.glob("*.state"))
     assert len(files) == 1
     (ack,) = (s for task in job.step({1: [[]]}) for s in task.subtasks if s.node == 2)
     assert ack.states is None
-    assert ack.base_states == job.book.states[2, 0].version
-    assert sorted(path.name for path in tmp_path.glob("*.state")) == files
+    assert ack.base_states == job.states[2, 0].version
+    assert sorted(path.name for path in folder.glob("*.state")) == files
     job.step({1: [[3]]})
-    assert job.drop_garbage() == 1
-    assert len(list(tmp_path.glob("*.state"))) == 1
-    job.workers = [job._new_worker()]
+    assert len(list(folder.glob("*.state"))) == 1, "the one before is garbage"
+    job.workers = [job.new_worker()]
     job.step({1: [[4, 5]]})
     assert job.out["out"] == [(1, 2, 3, 4, 5)]
 

@@ -45,10 +45,10 @@ def test_a_processing_time_timer_that_fails_is_a_failure_of_its_function(tmp_pat
 
 def test_state_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     job = alarmed(tmp_path)
-    (place,) = (place for place, handle in job.book.handles.items() if handle.runs)
-    handle = job.book.handles[place]
+    (place,) = (place for place, handle in job.handles.items() if handle.runs)
+    handle = job.handles[place]
     data = encode_run({"strange": TableChanges("value", False, {"a": tmp_path})}, 128)
     job.book.handles[place] = handle.plus(RunRef(next_version(handle.version, data), 1, len(data), inline=data))
-    job.workers = [job._new_worker() for _ in job.workers]
+    job.workers = [job.new_worker() for _ in job.workers]
     with pytest.raises(JobExecutionError, match=r"state refers to pathlib\.\w*Path"):
         job.step(now=15)

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescript
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
-from beadline.runtime import worker as worker_module
 from beadline.runtime.entry import merge_in_worker
 from beadline.runtime.messages import MergeRequest
 from beadline.state.backend_settings import BackendSettings, RocksSettings
@@ -91,7 +89,7 @@ def test_a_job_goes_back_to_an_older_version(tmp_path: Path, rocksdb: BackendSet
     job = Job(program, tmp_path, 2, backend=rocksdb)
     first, second = [("a", 1), ("b", 2)], [("a", 3), ("c", 4)]
     job.step({1: [first]})
-    before = job.version()
+    before = job.savepoint()
     job.step({1: [second]})
     once = job.out["out"][2:]
     job.go_back(before)
@@ -105,7 +103,7 @@ def test_a_worker_that_forgets_a_run_takes_its_files_along(tmp_path: Path, rocks
     program.collect(program.function("process", Everything(), (program.source(Given(), parallelism=1), by(key))))
     job = Job(program, tmp_path, 2, backend=rocksdb)
     job.step({1: [[(name, 1) for name in "abcdefgh"]]})
-    root = Path(rocksdb.rocks.directories[0]) / "beadline-rocksdb" / job.run
+    root = Path(rocksdb.rocks.directories[0]) / "beadline-rocksdb" / job.context.execution
     assert sorted(path.name.split("-")[1] for path in root.glob("worker-*/*")) == ["0", "1"]
     for worker in job.workers:
         worker.close()
@@ -130,11 +128,8 @@ def test_merging_runs_leaves_out_what_is_over_by_then(tmp_path: Path, from_root:
     job = Job(program, tmp_path, 1)
     for now in (1000, 1050, 1090):
         job.step({1: [[(f"{now}-{number}", number) for number in range(10)]]}, now=now)
-    ((node, subtask), handle) = next(iter(job.book.handles.items()))
+    ((node, subtask), handle) = next(iter(job.handles.items()))
     request = MergeRequest(node, subtask, 128, handle.runs, from_root)
-    shipped = type("Shipped", (), {"value": job._packed})
-    header = replace(job._header(1155, False))
-    result = merge_in_worker(header, shipped, request)
-    worker_module.forget_all_but(())
+    result = merge_in_worker(job.engine.shipped, job.context, 1155, request)
     # What lies below may still hold an older value, which only a tombstone or the value itself can hide.
     assert result.run.entries == (10 if from_root else 30)

@@ -264,11 +264,10 @@ class Firings(ProcessWindowFunction[Any, Any, Any, Any]):
 
 def left_in_state(job: Job) -> int:
     """Slots that the runs of all subtasks amount to, timers included."""
+    from beadline.state.files import read_run
     from beadline.state.store import open_store
 
-    return sum(
-        open_store(None, handle, range(128), job.book._files.read).count() for handle in job.book.handles.values()
-    )
+    return sum(open_store(None, handle, range(128), read_run).count() for handle in job.handles.values())
 
 
 def test_window_and_global_state_and_what_remains(tmp_path: Path) -> None:

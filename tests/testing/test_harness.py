@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,6 +52,7 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
 SEEN = ListStateDescriptor("seen", Types.LONG())
 TAGS = MapStateDescriptor("tags", Types.STRING(), Types.LONG())
 LARGEST = ReducingStateDescriptor("largest", max, Types.LONG())
+STATES = (COUNT, SEEN, TAGS, LARGEST)
 ODD = OutputTag("odd", Types.LONG())
 ANY = Types.PICKLED_BYTE_ARRAY()
 
@@ -262,7 +264,9 @@ def test_losing_a_worker_changes_nothing() -> None:
             assert harness.push(record) == other.push(record)
             harness.lose_worker()
         assert harness.advance_watermark(50) == other.advance_watermark(50)
-        assert harness.snapshot() == other.snapshot()
+        for key in "abc":
+            assert [harness.state(each, key) for each in STATES] == [other.state(each, key) for each in STATES]
+        assert harness.processing_time_timers() == other.processing_time_timers()
 
 
 class Hoarder(KeyedProcessFunction):
@@ -739,9 +743,16 @@ def _holding_a_lock() -> Any:
 
 def test_its_folder_goes_with_it() -> None:
     harness = everything()
-    folder = harness._folder
     chance = random.Random(1)
     harness.push(("a" * 30_000, chance.randrange(100)))  # too large to ride along: a file
-    assert os.listdir(folder)
+    harness.restore(harness.snapshot())
+    harness.push(("b" * 30_000, chance.randrange(100)))
+    paths = [run.path for h in harness._job.truth.book.handles.values() for run in h.runs if run.path is not None]
+    assert paths
+    paths.append(harness._folder)
+    assert all(map(os.path.exists, paths))
     del harness
-    assert not os.path.exists(folder)
+    end = time.monotonic() + 20
+    while any(map(os.path.exists, paths)):
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -60,6 +60,8 @@ class SparkEngine(Engine):
     :ivar surroundings: of the workers that run its tasks
     """
 
+    keep_alive = 45.0  # Spark ends Python workers that idle for a minute
+
     def __init__(self, session: SparkSession) -> None:
         self.user_session = session
         self.context: SparkContext = session.sparkContext

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from beadline.connectors.source import Unreadable
-from beadline.errors import InputError
+from beadline.connectors.source import Unreadable, Watermark
+from beadline.errors import InputError, StepError
 from beadline.graph.specs import SourceSpec
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.gate import MAX_WATERMARK
@@ -47,6 +47,9 @@ class SourceOperator(Operator):
                 if batch.__class__ is Unreadable:
                     self._unreadable(batch)
                     continue
+                if batch.__class__ is Watermark:
+                    self.output.watermark(batch.timestamp)
+                    continue
                 records, timestamps = batch if self._timed else (batch, None)
                 self.records_in += len(records)
                 self._emit(records, timestamps)
@@ -57,6 +60,8 @@ class SourceOperator(Operator):
     def _batches(self, split: Any) -> Iterator[Any]:
         try:
             yield from self._source.read_batches(split)
+        except StepError:
+            raise  # to be run again
         except InputError as error:
             raise UserCodeError(f"source {self.node.name}", NO_RECORD, error) from error
         except Exception as error:
