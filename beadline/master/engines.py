@@ -12,12 +12,13 @@ OPTION = "beadline.engine"
 VARIABLE = "BEADLINE_ENGINE"
 SPARK = "spark"
 LOCAL = "local"
+ALL = (SPARK, LOCAL)
 
 
 def chosen(option: str | None) -> str:
     """The kind that the option names, or else the environment variable, or else Spark."""
     name = option or os.environ.get(VARIABLE) or SPARK
-    if name not in (SPARK, LOCAL):
+    if name not in ALL:
         where = OPTION if option else VARIABLE
         raise ConfigurationError(f"{where} is {name!r}: it must be {SPARK!r} or {LOCAL!r}")
     return name
