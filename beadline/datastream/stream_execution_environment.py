@@ -51,7 +51,6 @@ from beadline.master.shipping.dependencies import (
 )
 from beadline.master.signals import end_well, wait_for_end
 from beadline.master.snapshots.beginning import find_beginning
-from beadline.master.spark.session import active_parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,7 +122,7 @@ class StreamExecutionEnvironment(WithoutJava):
     def get_parallelism(self) -> int:
         """What was set, or else the slots of the active Spark session, or the cores of this machine."""
         value = self._configuration.get_integer(options.PARALLELISM, 0)
-        return value if value > 0 else active_parallelism(self._local_parallelism)
+        return value if value > 0 else engines.default_parallelism(self._local_parallelism)
 
     def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
         self._configuration.set_integer(options.MAX_PARALLELISM, checked_parallelism(max_parallelism, "environment"))
@@ -396,7 +395,7 @@ class StreamExecutionEnvironment(WithoutJava):
         dependencies = self._all_dependencies()
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
-        engine = engines.chosen(self._configuration.get_string(options.ENGINE, None))
+        engine = self._engine()
         dry_run.reached(plan, settings)
         # Before Spark is started: what is refused is refused at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
@@ -406,6 +405,10 @@ class StreamExecutionEnvironment(WithoutJava):
         end_well()
         master.start()
         return MasterControl(master)
+
+    def _engine(self) -> str:
+        """The kind of engine that jobs run on."""
+        return engines.chosen(self._configuration.get_string(options.ENGINE, None))
 
     def _all_dependencies(self) -> Dependencies:
         """What methods and options ask for."""

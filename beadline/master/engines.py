@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from beadline.errors import ConfigurationError
 from beadline.master.engine import Engine
@@ -24,6 +25,20 @@ def chosen(option: str | None) -> str:
     return name
 
 
+def default_parallelism(local: int | None) -> int:
+    """The slots of the active Spark session, or the cores of this machine if there is none.
+
+    :param local: what to say instead if tasks run in this machine's one process, or nobody knows yet
+    """
+    if "pyspark" in sys.modules:  # without it there is no session, and its import takes a while
+        from beadline.master.spark.session import active_slots
+
+        slots = active_slots(but_local=local is not None)
+        if slots is not None:
+            return slots
+    return local or os.cpu_count() or 1
+
+
 def make_engine(name: str) -> Engine:
     """An engine of that kind; that of Spark is on the active session, or makes one."""
     if name == LOCAL:
@@ -32,3 +47,12 @@ def make_engine(name: str) -> Engine:
     from beadline.master.spark.session import find_session
 
     return SparkEngine(find_session())
+
+
+def on_one_machine(name: str) -> bool:
+    """Whether an engine of that kind has its workers on this machine."""
+    if name == LOCAL:
+        return True
+    from beadline.master.spark.session import find_session, on_one_machine
+
+    return on_one_machine(find_session())

@@ -23,7 +23,7 @@ from beadline.master.shipping.here import surroundings_here
 from beadline.master.shipping.shipment import make_shipment
 from beadline.runtime import garbage, printed, worker
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
-from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row, read_rows
+from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row
 from beadline.runtime.surroundings import Packed
 from beadline.runtime.task import Task
 from beadline.runtime.worker import WorkerRun
@@ -156,9 +156,9 @@ class LocalDeployment(Deployment):
         task = Task(self._engine.enter(header.context, self._shipped), header, *place)
         made: list[Row] = []
         with printed.gathered_here(task.printed):
-            for row in read_rows(task.work(iter(rows), own)):
+            for chunk in task.work(iter(rows), own):
                 call.check()
-                made.append(row)
+                made += chunk
         return made
 
     def bind(self, function: Callable[..., Any], *args: Any) -> Callable[[Any], Any]:

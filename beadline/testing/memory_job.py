@@ -23,10 +23,10 @@ from beadline.master.shipping import shipment as shipping
 from beadline.master.upkeep import seal
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime import worker
-from beadline.runtime.entry import merge_in_worker
 from beadline.runtime.failure import Failure, UserCodeError
+from beadline.runtime.merging import merge_in_worker
 from beadline.runtime.messages import RunContext, StepHeader, SubtaskAck, TaskAck, TaskInput
-from beadline.runtime.rows import ACK, BARRIER, DRIVER, Row, read_rows
+from beadline.runtime.rows import ACK, BARRIER, DRIVER, Row
 from beadline.runtime.surroundings import Packed, Surroundings
 from beadline.runtime.task import Task
 from beadline.runtime.worker import WorkerRun
@@ -116,7 +116,7 @@ class MemoryJob:
                 mine = [row for row in rows if row.target == level and row.dest == partition]
                 mine.sort(key=lambda row: (row.seq, row.channel))
                 task = Task(self._worker, header, level, partition)
-                made = list(read_rows(task.work(iter(mine), self._start(level, partition, final))))
+                made = [row for rows in task.work(iter(mine), self._start(level, partition, final)) for row in rows]
                 acks += [pickle.loads(row.payload) for row in made if row.target == DRIVER and row.kind == ACK]
                 rows += [row for row in made if row.target != DRIVER]
         seal.check(self.plan, acks, self.truth.book.handles, self.truth.book.states)

@@ -23,9 +23,9 @@ from beadline.graph.specs import CollectSpec
 from beadline.master.upkeep import seal
 from beadline.master.upkeep.handles import StateBook
 from beadline.runtime import worker as worker_module
-from beadline.runtime.entry import merge_in_worker
+from beadline.runtime.merging import merge_in_worker
 from beadline.runtime.messages import RunContext, StepHeader, SubtaskInput, TaskAck, TaskInput
-from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row, read_rows
+from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row
 from beadline.runtime.surroundings import Packed, Surroundings
 from beadline.runtime.task import Task
 from beadline.runtime.worker import Shipment, WorkerRun
@@ -180,15 +180,16 @@ class Job:
         for _ in range(2 if again else 1):
             worker = self._chance.choice(self.workers)
             worker.enter()
-            batches = Task(worker, header, level, partition).work(iter(mine), own)
+            chunks = Task(worker, header, level, partition).work(iter(mine), own)
             if again and self._chance.random() < 0.3:
-                next(batches, None)  # an attempt that ended in the middle
-                batches.close()
+                next(chunks, None)  # an attempt that ended in the middle
+                chunks.close()
             else:
-                result = list(read_rows(batches))
+                result = [row for rows in chunks for row in rows]
         if not result:
             worker.enter()
-            result = list(read_rows(Task(worker, header, level, partition).work(iter(mine), own)))
+            chunks = Task(worker, header, level, partition).work(iter(mine), own)
+            result = [row for rows in chunks for row in rows]
         return result
 
     def _header(self, now: int, final: bool) -> StepHeader:

@@ -253,9 +253,9 @@ def test_a_task_that_is_dropped_in_the_middle_leaves_no_functions(tmp_path: Path
     worker = job.workers[0]
     kept = worker.operators[0, 0]
     task = Task(worker, job._header(0, False), 0, 0)
-    batches = task.work(iter(()), job._input(0, 0, {1: [[1]]}, (), False, False))
+    chunks = task.work(iter(()), job._input(0, 0, {1: [[1]]}, (), False, False))
     task._begin(job._input(0, 0, {}, (), False, False))
-    batches.close()
+    chunks.close()
     assert (0, 0) not in worker.operators
     job.step({1: [[2]]})
     assert worker.operators[0, 0] is not kept
