@@ -20,6 +20,7 @@ from beadline.cli.script import (
     job_options,
     run_program,
 )
+from beadline.master import engines
 from beadline.master.telling import VERBOSE
 
 app = typer.Typer(
@@ -99,7 +100,9 @@ def run(
     if claim_mode is not None:
         options["execution.state-recovery.claim-mode"] = claim_mode
     if engine is not None:
-        options["beadline.engine"] = engine
+        if engine not in engines.ALL:
+            raise typer.BadParameter(f"--engine {engine}: it must be {' or '.join(engines.ALL)}.")
+        options[engines.OPTION] = engine
     if verbose:
         os.environ[VERBOSE] = "1"
     run_program(script, args or [], options, pyflink)

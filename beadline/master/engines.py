@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from beadline.errors import ConfigurationError
-from beadline.master.engine import Engine
-from beadline.master.local import LocalEngine
+
+if TYPE_CHECKING:
+    from beadline.master.engine import Engine
 
 OPTION = "beadline.engine"
 VARIABLE = "BEADLINE_ENGINE"
@@ -42,6 +44,8 @@ def default_parallelism(local: int | None) -> int:
 def make_engine(name: str) -> Engine:
     """An engine of that kind; that of Spark is on the active session, or makes one."""
     if name == LOCAL:
+        from beadline.master.local import LocalEngine  # what runs tasks is not needed on Spark's driver
+
         return LocalEngine()
     from beadline.master.spark.engine import SparkEngine  # takes a while to import
     from beadline.master.spark.session import find_session
