@@ -26,9 +26,7 @@ def merge_runs(run: worker.WorkerRun, context: RunContext, now: int, merge: Merg
     over = now if merge.from_root else None
     with run.files.draft() as draft:
         writer = RunWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
-        parts = merged(
-            merge.runs, run.files.read_range, groups, merge.max_parallelism, from_root=merge.from_root, now=over
-        )
+        parts = merged(merge.runs, run.files.read_range, groups, from_root=merge.from_root, now=over)
         for _, content in parts:
             writer.add(content)
         writer.finish()

@@ -8,7 +8,8 @@ Snapshots name classes, uids and states of the job (see ``functions.py``), so th
 needs a job of its own.
 
 Timers of processing time are pending in the snapshots, and a state with a short time to live is alive. Three minutes
-later the timers are due and the state has expired: the test can be run from then on.
+later the timers are due and the state has expired. The driver's clock is six years slow here, so that they are by the
+clock of whatever machine runs the test.
 """
 
 from __future__ import annotations
@@ -39,7 +40,12 @@ SMALL_STEPS = {
 }
 
 
+_now = time.time
+_SIX_YEARS = 6 * 365 * 24 * 3600
+
+
 def main(target: Path) -> None:
+    time.time = lambda: _now() - _SIX_YEARS  # type: ignore[assignment]
     target.mkdir(parents=True)
     ROOT.mkdir()
     session = start_session()
