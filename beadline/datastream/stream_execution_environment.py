@@ -253,7 +253,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         dry_run.reached(plan, settings)
         # Before Spark is started: what is refused is refused at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
-        if executable is not None:
+        if executable is not None and engine == engines.LOCAL:
+            _LOG.warning("set_python_executable(%r) has no effect: the local engine runs functions here", executable)
+        elif executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
         master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._watchers), beginning)
         end_well()
