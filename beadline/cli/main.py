@@ -81,8 +81,8 @@ def run(
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="What runs the job: spark (the default), or local: this process does all the work, one task at a time, "
-            "without Spark and Java. For a first look, tests, or a debugger.",
+            help="What runs the job: spark (the default), or local: this process does all the work, one task at a "
+            "time, without Spark and Java. For a first look, tests, or a debugger.",
         ),
     ] = None,
     verbose: Annotated[
