@@ -42,3 +42,17 @@ def spark() -> Iterator[SparkSession]:
     session = find_session()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def local_engine() -> Iterator[None]:
+    """Jobs run in this process: for tests that prove nothing about Spark."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BEADLINE_ENGINE", "local")
+        yield
+
+
+@pytest.fixture
+def spark_engine(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test's jobs run on Spark, those of its module elsewhere."""
+    monkeypatch.setenv("BEADLINE_ENGINE", "spark")

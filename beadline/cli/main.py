@@ -20,6 +20,7 @@ from beadline.cli.script import (
     job_options,
     run_program,
 )
+from beadline.master import engines
 from beadline.master.telling import VERBOSE
 
 app = typer.Typer(
@@ -80,8 +81,8 @@ def run(
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="What runs the job: spark (the default), or local, for a first look or a debugger: one process, this "
-            "one, does all the work, without Java.",
+            help="What runs the job: spark (the default), or local: this process does all the work, one task at a "
+            "time, without Spark and Java. For a first look, tests, or a debugger.",
         ),
     ] = None,
     verbose: Annotated[
@@ -99,7 +100,9 @@ def run(
     if claim_mode is not None:
         options["execution.state-recovery.claim-mode"] = claim_mode
     if engine is not None:
-        options["beadline.engine"] = engine
+        if engine not in engines.ALL:
+            raise typer.BadParameter(f"--engine {engine}: it must be {' or '.join(engines.ALL)}.")
+        options[engines.OPTION] = engine
     if verbose:
         os.environ[VERBOSE] = "1"
     run_program(script, args or [], options, pyflink)

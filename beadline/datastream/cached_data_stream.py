@@ -15,7 +15,7 @@ from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import flow_order
 from beadline.graph.specs import CacheSpec, Forward, FunctionSpec, SinkSpec, SourceSpec
-from beadline.master.spark.session import find_session
+from beadline.master import engines
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -120,4 +120,5 @@ def _identity(value: Any) -> Any:
 
 
 def _new_folder(env: StreamExecutionEnvironment) -> str:
-    return make_folder(env, find_session(), "cache()", "the elements", "beadline-cache-")
+    one_machine = engines.on_one_machine(env._engine())
+    return make_folder(env, one_machine, "cache()", "the elements", "beadline-cache-")

@@ -19,7 +19,7 @@ from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
 from beadline.datastream.time_characteristic import TimeCharacteristic
 from beadline.errors import TypeMismatchError, UnsupportedFeatureError
-from beadline.master.spark.session import active_parallelism
+from beadline.master import engines
 
 
 class EnvironmentSettings(WithoutJava):
@@ -56,7 +56,7 @@ class EnvironmentSettings(WithoutJava):
     def get_parallelism(self) -> int:
         """What was set, or else the slots of the active Spark session, or the cores of this machine."""
         value = self._configuration.get_integer(options.PARALLELISM, 0)
-        return value if value > 0 else active_parallelism(self._local_parallelism)
+        return value if value > 0 else engines.default_parallelism(self._local_parallelism)
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         self._configuration.set_integer(options.MAX_PARALLELISM, checked_parallelism(max_parallelism, "environment"))

@@ -8,24 +8,22 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
 from beadline.datastream import options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
-from beadline.master.spark.session import on_one_machine
 from beadline.state.files import local_path
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-def make_folder(env: StreamExecutionEnvironment, session: SparkSession, call: str, contents: str, prefix: str) -> str:
+def make_folder(env: StreamExecutionEnvironment, one_machine: bool, call: str, contents: str, prefix: str) -> str:
     """A new folder, removed when the program ends at the latest.
 
+    :param one_machine: whether the workers are on this machine
     :param call: what needs it, for the errors
     """
     shared = env._configuration.get_string(options.CHECKPOINT_DIR, None)
-    if shared is None and not on_one_machine(session):
+    if shared is None and not one_machine:
         raise ConfigurationError(
             f"{call} on a cluster needs a folder that all executors reach: set execution.checkpointing.dir"
         )

@@ -249,16 +249,22 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         dependencies = self._all_dependencies()
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
-        engine = engines.chosen(self._configuration.get_string(options.ENGINE, None))
+        engine = self._engine()
         dry_run.reached(plan, settings)
         # Before Spark is started: what is refused is refused at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
-        if executable is not None:
+        if executable is not None and engine == engines.LOCAL:
+            _LOG.warning("set_python_executable(%r) has no effect: the local engine runs functions here", executable)
+        elif executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
         master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._watchers), beginning)
         end_well()
         master.start()
         return MasterControl(master)
+
+    def _engine(self) -> str:
+        """The kind of engine that jobs run on."""
+        return engines.chosen(self._configuration.get_string(options.ENGINE, None))
 
     def _all_dependencies(self) -> Dependencies:
         """What methods and options ask for."""

@@ -15,15 +15,16 @@ from typing import Any
 
 import cloudpickle
 
-from beadline.errors import StepError
 from beadline.graph.plan import Plan
+from beadline.master.calls import PATIENCE, Call, Cancelled
 from beadline.master.engine import Deployment, Descriptor, Engine
 from beadline.master.shipping.dependencies import Dependencies
 from beadline.master.shipping.here import surroundings_here
 from beadline.master.shipping.shipment import make_shipment
+from beadline.master.threads import Threads
 from beadline.runtime import garbage, printed, worker
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
-from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row, read_rows
+from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row
 from beadline.runtime.surroundings import Packed
 from beadline.runtime.task import Task
 from beadline.runtime.worker import WorkerRun
@@ -34,21 +35,6 @@ _QUIET_SECONDS = 60.0
 one_at_a_time = threading.RLock()
 
 
-class Cancelled(StepError):
-    """Nobody wants the result any more."""
-
-
-class _Call:
-    """Tasks of one group that run now."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def check(self) -> None:
-        if self.cancelled:
-            raise Cancelled("the tasks were cancelled")
-
-
 class Shipped:
     """What a broadcast is to a worker."""
 
@@ -57,13 +43,13 @@ class Shipped:
 
 
 class LocalEngine(Engine):
-    """Runs every task in the thread that asks for it."""
+    """Runs tasks one after the other."""
 
     slots = 1
     one_machine = True
 
     def __init__(self) -> None:
-        self._calls: dict[str, set[_Call]] = {}
+        self._calls: dict[str, set[Call]] = {}
         self._changed = threading.Condition()
         garbage.leave_alone()
 
@@ -86,18 +72,24 @@ class LocalEngine(Engine):
         width: int | None = None,
     ) -> list[Any]:
         function = cloudpickle.loads(cloudpickle.dumps(function, 5))
+        pool = _one_thread()
+        try:
+            with self.calling(group) as call:
+                return call.run(pool, self._on_each, function, items)
+        finally:
+            pool.shutdown(wait=False)
+
+    def _on_each(self, function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
         results = []
-        with self.calling(group) as call:
-            for item in items:
-                with one_at_a_time:
-                    call.check()
-                    results.append(function(cloudpickle.loads(cloudpickle.dumps(item, 5))))
+        for item in items:
+            with one_at_a_time:
+                results.append(function(cloudpickle.loads(cloudpickle.dumps(item, 5))))
         return results
 
     @contextlib.contextmanager
-    def calling(self, group: str) -> Iterator[_Call]:
+    def calling(self, group: str) -> Iterator[Call]:
         """Tasks of a group run in here."""
-        call = _Call()
+        call = Call()
         with self._changed:
             self._calls.setdefault(group, set()).add(call)
         try:
@@ -108,10 +100,11 @@ class LocalEngine(Engine):
                 self._changed.notify_all()
 
     def cancel(self, group: str) -> None:
-        """A task that runs ends when it has made its next batch of rows."""
+        """A task that runs is interrupted; one that sleeps or waits is left to itself."""
         with self._changed:
-            for call in self._calls.get(group, ()):
-                call.cancelled = True
+            calls = list(self._calls.get(group, ()))
+        for call in calls:
+            call.cancel()
 
     def wait_until_quiet(self, group: str) -> None:
         with self._changed:
@@ -130,21 +123,29 @@ class LocalDeployment(Deployment):
         self._shipped = shipped
         self._widths = [plan.width(level) for level in range(len(plan.levels))]
         self.group = group
+        # One thread for all steps: functions may hold what only the thread that has made it may use.
+        self._pool = _one_thread()
 
     def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
+        try:
+            with self._engine.calling(self.group) as call:
+                return call.run(self._pool, self._run_step, header, inputs)
+        except Cancelled:
+            self._pool.shutdown(wait=False)
+            self._pool = _one_thread()
+            raise
+
+    def _run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
         acks: list[TaskAck] = []
-        with self._engine.calling(self.group) as call:
-            rows = [
-                Row(number, level, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data) for level, number, data in inputs if level > 0
-            ]
-            own = {number: pickle.loads(data) for level, number, data in inputs if level == 0}
-            for level, width in enumerate(self._widths):
-                made: list[Row] = []
-                for partition, mine in enumerate(self.exchanged(level, width, rows)):
-                    given = own[partition] if level == 0 else None
-                    made += self.run_task(header, (level, partition), mine, given, call)
-                acks += [pickle.loads(row.payload) for row in made if row.target == DRIVER and row.kind == ACK]
-                rows = [row for row in made if row.target != DRIVER]
+        rows = [Row(number, level, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data) for level, number, data in inputs if level > 0]
+        own = {number: pickle.loads(data) for level, number, data in inputs if level == 0}
+        for level, width in enumerate(self._widths):
+            made: list[Row] = []
+            for partition, mine in enumerate(self.exchanged(level, width, rows)):
+                with one_at_a_time:
+                    made += self.run_task(header, (level, partition), mine, own[partition] if level == 0 else None)
+            acks += [pickle.loads(row.payload) for row in made if row.target == DRIVER and row.kind == ACK]
+            rows = [row for row in made if row.target != DRIVER]
         return acks
 
     def exchanged(self, level: int, width: int, rows: list[Row]) -> list[list[Row]]:
@@ -156,23 +157,29 @@ class LocalDeployment(Deployment):
             mine.sort(key=lambda row: (row.seq, row.channel))
         return dealt
 
-    def run_task(
-        self, header: StepHeader, place: tuple[int, int], rows: list[Row], own: TaskInput | None, call: _Call
-    ) -> list[Row]:
+    def run_task(self, header: StepHeader, place: tuple[int, int], rows: list[Row], own: TaskInput | None) -> list[Row]:
         """Run one task. ``own``: of level 0, what it is to do; deeper ones find it among their rows."""
-        made: list[Row] = []
-        with one_at_a_time:
-            call.check()
-            task = Task(self._engine.enter(header.context, self._shipped), header, *place)
-            with printed.gathered_here(task.printed):
-                for row in read_rows(task.work(iter(rows), own)):
-                    call.check()
-                    made.append(row)
-        return made
+        task = Task(self._engine.enter(header.context, self._shipped), header, *place)
+        with printed.gathered_here(task.printed):
+            return [row for chunk in task.work(iter(rows), own) for row in chunk]
 
     def bind(self, function: Callable[..., Any], *args: Any) -> Callable[[Any], Any]:
         return partial(function, self._shipped, *args)
 
     def end(self, live: tuple[str, ...]) -> None:
-        with one_at_a_time:
-            worker.forget_all_but(live)
+        ended = self._pool.submit(self._forget_all_but, live)
+        self._pool.shutdown(wait=False)
+        with contextlib.suppress(TimeoutError):
+            ended.result(_QUIET_SECONDS)
+
+    def _forget_all_but(self, live: tuple[str, ...]) -> None:
+        """If a task that was left to itself is still in a function that is to be closed, nothing is."""
+        if one_at_a_time.acquire(timeout=PATIENCE):
+            try:
+                worker.forget_all_but(live)
+            finally:
+                one_at_a_time.release()
+
+
+def _one_thread() -> Threads:
+    return Threads(1, "beadline-task")

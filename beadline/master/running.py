@@ -46,8 +46,8 @@ from beadline.master.upgrade.comparison import generated_uids
 from beadline.master.upgrade.compatibility import has_state
 from beadline.master.upkeep.merging import Merger, drop_garbage
 from beadline.master.upkeep.truth import Truth
-from beadline.runtime.entry import merge_in_worker
 from beadline.runtime.exporting import export_in_worker
+from beadline.runtime.merging import merge_in_worker
 from beadline.runtime.messages import RunContext, StepHeader
 from beadline.state.files import RunFiles
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pickle
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +12,9 @@ from pyspark import TaskContext
 
 from beadline.runtime import printed, worker
 from beadline.runtime.garbage import no_collection
-from beadline.runtime.messages import MergeRequest, MergeResult, RunContext, StepHeader, TaskInput
-from beadline.runtime.rows import DESCRIPTOR, DESCRIPTOR_SEQ, Row, read_rows
+from beadline.runtime.messages import StepHeader, TaskInput
+from beadline.runtime.rows import DESCRIPTOR, DESCRIPTOR_SEQ, Row, read_rows, write_rows
 from beadline.runtime.task import Task
-from beadline.state.merging import merged
-from beadline.state.run import RunWriter
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class LevelCall:
         if self.inputs is None:
             task = Task(run, header, self.level, partition)
             with printed.gathered(task.printed):
-                yield from task.work(read_rows(batches), None)
+                yield from write_rows(task.work(read_rows(batches), None))
             return
         for _ in batches:  # the range that only made the partitions
             pass
@@ -64,32 +61,10 @@ class LevelCall:
                 deeper.append(Row(number, level, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data))
         task = Task(run, header, 0, partition)
         with printed.gathered(task.printed):
-            yield from task.work(iter(deeper), own)
+            yield from write_rows(task.work(iter(deeper), own))
 
 
 def farewell(live: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Close and drop what this worker holds of runs that have ended."""
     worker.forget_all_but(live)
     yield from batches
-
-
-def merge_in_worker(shipment: Any, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
-    """Merge some runs of one handle into one file, some key groups at a time. Reads and writes immutable files only;
-    may run twice."""
-    run = worker.enter_run(context, shipment)
-    with no_collection():
-        return _merge(run, context, now, merge)
-
-
-def _merge(run: worker.WorkerRun, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
-    groups = range(merge.max_parallelism) if merge.groups is None else range(*merge.groups)
-    over = now if merge.from_root else None
-    with run.files.draft() as draft:
-        writer = RunWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
-        parts = merged(merge.runs, run.files.read_range, groups, from_root=merge.from_root, now=over)
-        for _, content in parts:
-            writer.add(content)
-        writer.finish()
-        # A name of its own: a checkpoint that was left behind may have such a file too, and is about to delete it.
-        made = draft.store(f"{draft.digest}-{uuid.uuid4().hex[:12]}.run", "", writer.entries)
-        return MergeResult(merge, replace(made, groups=merge.groups))

@@ -130,11 +130,15 @@ def install() -> WorkerOutput:
 
 
 class _SharedOutput(WorkerOutput):
-    """The standard output of a process that is driver and worker at once: what the program's main thread or a debugger
-    prints is no task's."""
+    """The standard output of a process that is driver and worker at once: what another thread than the task's prints,
+    or a debugger, is no task's."""
+
+    def __init__(self, outside: TextIO) -> None:
+        super().__init__(outside)
+        self._thread = threading.get_ident()
 
     def write(self, text: str) -> int:
-        if threading.current_thread() is threading.main_thread() or _called_by_debugger():
+        if threading.get_ident() != self._thread or _called_by_debugger():
             written = self._outside.write(text)
             self._outside.flush()
             return written
@@ -142,7 +146,12 @@ class _SharedOutput(WorkerOutput):
 
 
 def _called_by_debugger() -> bool:
-    return sys._getframe(2).f_globals.get("__name__") in ("pdb", "cmd", "bdb")
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "bdb":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 @contextlib.contextmanager
@@ -155,7 +164,8 @@ def gathered_here(printed: Printed) -> Iterator[None]:
         yield
     finally:
         output.task = None  # whoever has kept it writes to where it did before
-        sys.stdout = before
+        if sys.stdout is output:
+            sys.stdout = before
 
 
 @contextlib.contextmanager

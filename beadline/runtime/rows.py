@@ -47,14 +47,23 @@ class Row(NamedTuple):
 
 
 def read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+    """The rows that Spark hands to a task."""
     for batch in batches:
         columns = [column.to_pylist() for column in batch.columns]
         for values in zip(*columns, strict=True):
             yield Row(*values)
 
 
+def write_rows(chunks: Iterator[list[Row]]) -> Iterator[pa.RecordBatch]:
+    """The rows of a task as Spark takes them."""
+    for rows in chunks:
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
 class RowBuffer:
-    """Gathers rows into Arrow batches of a few megabytes."""
+    """Gathers rows into chunks of a few megabytes."""
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
@@ -68,10 +77,6 @@ class RowBuffer:
     def full(self) -> bool:
         return self._bytes >= _FLUSH_BYTES or len(self._rows) >= _FLUSH_ROWS
 
-    def take(self) -> pa.RecordBatch | None:
-        if not self._rows:
-            return None
-        columns = list(zip(*self._rows, strict=True))
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-        self._rows, self._bytes = [], 0
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    def take(self) -> list[Row]:
+        rows, self._rows, self._bytes = self._rows, [], 0
+        return rows

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import xxhash
 
 from beadline.errors import BeadlineError, ChannelError, StepError
@@ -75,7 +74,7 @@ class Task:
 
     # -- the run of a task
 
-    def work(self, rows: Iterator[Row], given: TaskInput | None) -> Iterator[pa.RecordBatch]:
+    def work(self, rows: Iterator[Row], given: TaskInput | None) -> Iterator[list[Row]]:
         """Run the task, and let go of its stores however it ends."""
         try:
             yield from self._work(rows, given)
@@ -83,7 +82,7 @@ class Task:
             for store in self._stores:
                 store.release()
 
-    def _work(self, rows: Iterator[Row], given: TaskInput | None) -> Iterator[pa.RecordBatch]:
+    def _work(self, rows: Iterator[Row], given: TaskInput | None) -> Iterator[list[Row]]:
         """The steps of a task.
 
         1. take the descriptor, bring state to its version, open what is new
@@ -158,7 +157,7 @@ class Task:
         digest = poison.digest_of(error.record)
         return (error.node, digest) if digest is not None else None
 
-    def _start(self) -> Iterator[pa.RecordBatch]:
+    def _start(self) -> Iterator[list[Row]]:
         """Let operators do what is due before the first record; sources read, a batch at a time."""
         for operator in self._operators:
             batches: Iterator[None] | None = None
@@ -173,11 +172,11 @@ class Task:
                     self._take(error)
                 yield from self._drain()
 
-    def _drain(self, everything: bool = False) -> Iterator[pa.RecordBatch]:
+    def _drain(self, everything: bool = False) -> Iterator[list[Row]]:
         if everything or self._buffer.full:
-            batch = self._buffer.take()
-            if batch is not None:
-                yield batch
+            rows = self._buffer.take()
+            if rows:
+                yield rows
 
     # -- begin
 

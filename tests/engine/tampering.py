@@ -12,7 +12,7 @@ import pytest
 
 from beadline.master.spark import engine as spark_module
 from beadline.runtime.entry import LevelCall
-from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, Row, RowBuffer, read_rows
+from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, Row, read_rows, write_rows
 from tests.engine.jobs import KEYS, Accident
 
 Tampering = Callable[[list[Row]], list[Row]]
@@ -107,10 +107,7 @@ def tamper(monkeypatch: pytest.MonkeyPatch, how: Tampering, step: int, marker: P
             rows = list(read_rows(batches))
             if marker is None or Accident(marker).happens():
                 rows = how(rows)
-            buffer = RowBuffer()
-            for row in rows:
-                buffer.add(row)
-            return function(iter([buffer.take()]))
+            return function(write_rows(iter([rows])))
 
         return level
 

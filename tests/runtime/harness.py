@@ -125,20 +125,18 @@ class RoughDeployment(StepDeployment):
         meddle = self.engine.meddle
         return dealt if meddle is None else [meddle(level, partition, mine) for partition, mine in enumerate(dealt)]
 
-    def run_task(
-        self, header: StepHeader, place: Place, rows: list[Row], own: TaskInput | None, call: Any
-    ) -> list[Row]:
+    def run_task(self, header: StepHeader, place: Place, rows: list[Row], own: TaskInput | None) -> list[Row]:
         trouble = self.engine.trouble
         if trouble is not None and trouble.random() < 0.2:
             if trouble.random() < 0.3:  # an attempt that ended in the middle
-                batches = Task(self.engine.enter(header.context, self.engine.shipped), header, *place).work(
+                chunks = Task(self.engine.enter(header.context, self.engine.shipped), header, *place).work(
                     iter(rows), own
                 )
-                next(batches, None)
-                batches.close()
+                next(chunks, None)
+                chunks.close()
             else:
-                super().run_task(header, place, rows, own, call)
-        return super().run_task(header, place, rows, own, call)
+                super().run_task(header, place, rows, own)
+        return super().run_task(header, place, rows, own)
 
     def end(self, live: tuple[str, ...]) -> None:
         super().end(live)

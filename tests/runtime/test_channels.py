@@ -255,9 +255,9 @@ def test_a_task_that_is_dropped_in_the_middle_leaves_no_functions(tmp_path: Path
     header, inputs = job.next({1: [[1]]})
     own = pickle.loads(inputs[0][2])
     task = Task(worker, header, 0, 0)
-    batches = task.work(iter(()), own)
+    chunks = task.work(iter(()), own)
     task._begin(own)
-    batches.close()
+    chunks.close()
     assert (0, 0) not in worker.operators
     job.step({1: [[2]]})
     assert worker.operators[0, 0] is not kept

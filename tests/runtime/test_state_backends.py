@@ -19,7 +19,7 @@ from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescript
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
-from beadline.runtime.entry import merge_in_worker
+from beadline.runtime.merging import merge_in_worker
 from beadline.runtime.messages import MergeRequest
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from tests.graph.programs import Program, by

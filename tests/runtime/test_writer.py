@@ -16,7 +16,7 @@ from beadline.graph.specs import Broadcast, Custom, Forward, Hash, Partitioning,
 from beadline.runtime import writer as writer_module
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.gate import ChannelCheck
-from beadline.runtime.rows import SCHEMA, Row, RowBuffer, read_rows
+from beadline.runtime.rows import SCHEMA, Row, RowBuffer, read_rows, write_rows
 from beadline.runtime.writer import IDLE, ChannelWriter, make_writer
 from beadline.state.key_groups import key_group_of, subtask_of_key_group
 from tests.graph.programs import Program, by, same
@@ -55,11 +55,7 @@ class Link:
     def received(self) -> list[list[Any]]:
         """What each destination reads, by way of Arrow and all checks: records with timestamps, and control."""
         ends = self.writer.finish()
-        buffer = RowBuffer()
-        for row in self.rows:
-            buffer.add(row)
-        batch = buffer.take()
-        rows = list(read_rows(iter([batch] if batch is not None else [])))
+        rows = list(read_rows(write_rows(iter([self.rows] if self.rows else []))))
         got: list[list[Any]] = []
         for destination, seq, count, digest in ends:
             check = ChannelCheck("c", self.broadcast)
@@ -311,18 +307,19 @@ def test_what_is_sent_is_what_is_read(what: list[Any], partitioning: Partitionin
     assert sorted(read, key=repr) == sorted(sent * copies, key=repr)
 
 
-def test_rows_gather_into_batches_of_a_few_megabytes() -> None:
+def test_rows_gather_into_chunks_of_a_few_megabytes() -> None:
     buffer = RowBuffer()
-    assert buffer.take() is None
+    assert buffer.take() == []
     buffer.add(Row(1, 2, 3, -(1 << 61), 0, b"x"))
     assert not buffer.full
     buffer.add(Row(1, 2, 3, 5, 1, b"y" * (4 << 20)))
     assert buffer.full
-    batch = buffer.take()
-    assert batch is not None
-    assert batch.schema == SCHEMA
+    rows = buffer.take()
     assert not buffer.full
-    assert [row.seq for row in read_rows(iter([batch]))] == [-(1 << 61), 5]
+    [batch] = write_rows(iter([rows]))
+    assert batch.schema == SCHEMA
+    assert list(read_rows(iter([batch]))) == rows
+    assert [row.seq for row in rows] == [-(1 << 61), 5]
     for _ in range(256):
         buffer.add(Row(1, 2, 3, 5, 1, b""))
     assert buffer.full

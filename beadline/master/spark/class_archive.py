@@ -13,8 +13,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pyspark
-
 # Java would tell of archives that it can't use, on standard output.
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
@@ -32,6 +30,8 @@ def java_command() -> str | None:
 
 def _prefix() -> str:
     """What the archives for this Spark and this Java are called."""
+    import pyspark  # takes a while, and whoever only asks for the folder does not need it
+
     java = os.path.realpath(java_command() or "java")
     place = f"{java} {os.path.realpath(os.path.dirname(pyspark.__file__))} {os.environ.get('SPARK_HOME', '')}"
     return f"spark-{pyspark.__version__}-{hashlib.sha256(place.encode()).hexdigest()[:12]}"

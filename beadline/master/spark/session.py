@@ -184,15 +184,15 @@ def _is_sparks(line: bytes) -> bool:
     return not line.startswith(b'  File "') or is_machinery(line.split(b'"')[1].decode(errors="replace"))
 
 
-def active_parallelism(local: int | None = None) -> int:
-    """The slots of the active session, or the cores of this machine if there is none.
+def active_slots(but_local: bool = False) -> int | None:
+    """The slots of the active session, if there is one.
 
-    :param local: what to say instead if tasks run in this machine's one process, or nobody knows yet
+    :param but_local: leave out a session whose tasks run in this machine's one process
     """
     active = SparkSession.getActiveSession()
-    if active is not None and hasattr(active, "_jsparkSession") and (local is None or not is_local(active)):
-        return max(1, active.sparkContext.defaultParallelism)
-    return local or os.cpu_count() or 1
+    if active is None or not hasattr(active, "_jsparkSession") or (but_local and is_local(active)):
+        return None
+    return max(1, active.sparkContext.defaultParallelism)
 
 
 def is_local(session: SparkSession) -> bool:

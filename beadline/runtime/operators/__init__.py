@@ -18,7 +18,6 @@ from beadline.graph.specs import (
     TimestampsSpec,
     WindowSpec,
 )
-from beadline.runtime.operators.async_io import AsyncOperator
 from beadline.runtime.operators.base import Operator, Setup
 from beadline.runtime.operators.broadcast import BroadcastOperator
 from beadline.runtime.operators.folded_windows import make_window_operator
@@ -32,6 +31,13 @@ from beadline.runtime.operators.watermark_generators import GeneratedWatermarksO
 
 __all__ = ["Operator", "Setup", "make_operator"]
 
+
+def _make_async_operator(setup: Setup) -> Operator:
+    from beadline.runtime.operators.async_io import AsyncOperator  # asyncio takes a while to import
+
+    return AsyncOperator(setup)
+
+
 _BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
     SourceSpec: SourceOperator,
     TimestampsSpec: TimestampsOperator,
@@ -42,7 +48,7 @@ _BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
     JoinWindowSpec: JoinWindowOperator,
     IntervalJoinSpec: IntervalJoinOperator,
     LookupSpec: LookupOperator,
-    AsyncSpec: AsyncOperator,
+    AsyncSpec: _make_async_operator,
     BroadcastSpec: BroadcastOperator,
 }
 

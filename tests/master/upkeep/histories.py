@@ -19,7 +19,7 @@ from beadline.checkpoint.durable import Bundle, DurableFiles
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.graph.plan import Plan
 from beadline.master.upkeep.truth import Truth
-from beadline.runtime.entry import _merge
+from beadline.runtime.merging import merge_runs
 from beadline.runtime.messages import MergeResult, RunContext
 from beadline.state import slicing
 from beadline.state.backend_settings import BackendSettings, RocksSettings
@@ -168,7 +168,7 @@ class History:
         context = RunContext("run")
         worker: Any = SimpleNamespace(files=self._files)
         keys = {(_NODE, subtask): dice.choice([0, 10]) for subtask in range(self.parallelism)}
-        results = [_merge(worker, context, 0, request) for request in book.merges(keys)]
+        results = [merge_runs(worker, context, 0, request) for request in book.merges(keys)]
         if dice.random() < 0.2:
             results = [result for result in results if dice.random() < 0.7]
         if dice.random() < 0.1:

@@ -1,0 +1,35 @@
+"""A worker merges files of state that have become many."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from beadline.runtime import worker
+from beadline.runtime.garbage import no_collection
+from beadline.runtime.messages import MergeRequest, MergeResult, RunContext
+from beadline.state.merging import merged
+from beadline.state.run import RunWriter
+
+
+def merge_in_worker(shipment: Any, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
+    """Merge some runs of one handle into one file, some key groups at a time. Reads and writes immutable files only;
+    may run twice."""
+    run = worker.enter_run(context, shipment)
+    with no_collection():
+        return merge_runs(run, context, now, merge)
+
+
+def merge_runs(run: worker.WorkerRun, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
+    groups = range(merge.max_parallelism) if merge.groups is None else range(*merge.groups)
+    over = now if merge.from_root else None
+    with run.files.draft() as draft:
+        writer = RunWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
+        parts = merged(merge.runs, run.files.read_range, groups, from_root=merge.from_root, now=over)
+        for _, content in parts:
+            writer.add(content)
+        writer.finish()
+        # A name of its own: a checkpoint that was left behind may have such a file too, and is about to delete it.
+        made = draft.store(f"{draft.digest}-{uuid.uuid4().hex[:12]}.run", "", writer.entries)
+        return MergeResult(merge, replace(made, groups=merge.groups))
