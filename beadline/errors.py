@@ -1,4 +1,4 @@
-"""Every error that Beadline raises on purpose.
+"""The kinds of errors that Beadline raises on purpose.
 
 ::
 
@@ -21,7 +21,8 @@
         ├── ChannelError          chunks missing, doubled, out of order, or a digest that disagrees
         └── VersionError          a state version is not the one that its handle names
 
-The message says what happened, with which values, and what to do next.
+``SnapshotError`` is declared with snapshots (:mod:`beadline.checkpoint.snapshot`), and a few finer kinds of the above
+where they are raised. The message says what happened, with which values, and what to do next.
 """
 
 from __future__ import annotations
@@ -102,7 +103,6 @@ class JobExecutionError(BeadlineError):
         full_traceback: str | None = None,
         culprit: tuple[int, str] | None = None,
         lasting: bool = False,
-        printed: str = "",
     ) -> None:
         super().__init__(message)
         self.operator = operator
@@ -111,7 +111,7 @@ class JobExecutionError(BeadlineError):
         self.full_traceback = full_traceback
         self.culprit = culprit
         self.lasting = lasting
-        self.printed = printed
+        self.printed = ""
 
 
 class JobFinishedError(BeadlineError):

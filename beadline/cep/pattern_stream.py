@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,8 @@ from beadline.cep.functions import (
 from beadline.cep.operator import EventTimeOperator, PatternOperator, ProcessingTimeOperator
 from beadline.cep.pattern import Pattern
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream, check_process_function
+from beadline.datastream.checks import check_process_function
+from beadline.datastream.data_stream import DataStream
 from beadline.datastream.keyed_stream import KeyedStream
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError
 
@@ -56,34 +58,33 @@ class PatternStream:
     """Matches of a pattern, before anything is made of them. In event time unless told otherwise."""
 
     def __init__(
-        self,
-        stream: KeyedStream,
-        pattern: Pattern,
-        comparator: Callable[[Any, Any], int] | None = None,
-        late_tag: OutputTag | None = None,
-        event_time: bool = True,
+        self, stream: KeyedStream, pattern: Pattern, comparator: Callable[[Any, Any], int] | None = None
     ) -> None:
         self._stream = stream
         self._pattern = pattern
         self._comparator = comparator
-        self._late_tag = late_tag
-        self._event_time = event_time
+        self._late_tag: OutputTag | None = None
+        self._event_time = True
 
     def __repr__(self) -> str:
         return f"<PatternStream of {self._pattern!r} on {self._stream!r}>"
 
     def in_event_time(self) -> PatternStream:
         """Events in the order of their timestamps, each as soon as the watermark has passed it."""
-        return PatternStream(self._stream, self._pattern, self._comparator, self._late_tag, True)
+        return self._with(_event_time=True)
 
     def in_processing_time(self) -> PatternStream:
         """Events in the order of arrival; ``within`` goes by the wall clock."""
-        return PatternStream(self._stream, self._pattern, self._comparator, self._late_tag, False)
+        return self._with(_event_time=False)
 
     def side_output_late_data(self, late_data_output_tag: OutputTag) -> PatternStream:
         """Events that the watermark had already passed go to this side output instead of being dropped."""
-        tag = _checked_tag(late_data_output_tag, "side_output_late_data()")
-        return PatternStream(self._stream, self._pattern, self._comparator, tag, self._event_time)
+        return self._with(_late_tag=_checked_tag(late_data_output_tag, "side_output_late_data()"))
+
+    def _with(self, **changed: Any) -> PatternStream:
+        other = copy.copy(self)
+        vars(other).update(changed)
+        return other
 
     # -- results
 

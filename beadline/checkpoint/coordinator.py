@@ -20,7 +20,6 @@ report to its inbox. A checkpoint may therefore be given up while a thread still
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from beadline.checkpoint.actions import (
@@ -35,6 +34,7 @@ from beadline.checkpoint.actions import (
     Triggered,
 )
 from beadline.checkpoint.ends import End
+from beadline.checkpoint.pending import OpenCheckpoints, Pending, Steps
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.retained import CompletedCheckpoint, RetainedCheckpoints
 from beadline.checkpoint.schedule import Schedule
@@ -43,26 +43,13 @@ from beadline.checkpoint.statistics import CheckpointStatistics
 from beadline.checkpoint.tolerance import FailureTolerance
 from beadline.errors import BeadlineError
 
-__all__ = ["CheckpointCoordinator"]
-
 _MAX_WAITING = 1000
-
-
-@dataclass
-class _Pending:
-    id: int
-    kind: CheckpointKind
-    request: Any
-    triggered_at: int
-    waits_for: int | None = None
-    step: int | None = None
-    in_flight: int | None = None
 
 
 class CheckpointCoordinator:
     """Decides on checkpoints; :meth:`start` lets it begin.
 
-    :param next_id: the id of the first checkpoint; behind those of the run that is continued
+    :param next_id: the id of the first checkpoint; after those of the run that is continued
     :param completed: checkpoints of an earlier run that are now this job's own, so that newer ones replace them
     :param wall: what time it is for people, given the time of an event; for statistics
     """
@@ -78,7 +65,7 @@ class CheckpointCoordinator:
         self.settings = settings
         self.statistics = CheckpointStatistics(wall)
         self._next_id = next_id
-        self._pending: dict[int, _Pending] = {}
+        self._pending = OpenCheckpoints()
         self._waiting: list[Any] = []
         self._retained = RetainedCheckpoints(settings.retained, completed)
         self._schedule = Schedule(settings.period_ms, settings.min_pause_ms)
@@ -87,13 +74,7 @@ class CheckpointCoordinator:
         self._active = False
         self._stopped = False
         self._now = 0
-        self._sealed = 0
-        self._running: int | None = None
-        self._source_finished = False
-        self._final_step: int | None = None
-        self._final_wanted = False
-        self._final_done = False
-        self._stop_done = False
+        self._steps = Steps()
         latest = self._retained.latest
         if latest is not None and latest.id >= next_id:
             raise BeadlineError(f"The next checkpoint can't have the id {next_id}: {latest.id} is already given.")
@@ -102,7 +83,7 @@ class CheckpointCoordinator:
         state = "stopped" if self._stopped else "active" if self._active else "paused"
         latest = self._retained.latest
         return (
-            f"<CheckpointCoordinator {state}: next {self._next_id}, pending {sorted(self._pending)}, "
+            f"<CheckpointCoordinator {state}: next {self._next_id}, pending {self._pending.ids}, "
             f"latest {latest.id if latest else None}, {self._tolerance.in_row} failed in a row>"
         )
 
@@ -111,7 +92,7 @@ class CheckpointCoordinator:
     @property
     def pending(self) -> tuple[int, ...]:
         """The ids of the checkpoints that have begun and not ended."""
-        return tuple(sorted(self._pending))
+        return self._pending.ids
 
     @property
     def completed(self) -> tuple[CompletedCheckpoint, ...]:
@@ -121,23 +102,24 @@ class CheckpointCoordinator:
     @property
     def holds(self) -> bool:
         """Whether no step may start, because a savepoint has been taken with which the job is to stop."""
-        return self._stop_done or any(p.kind.ends_job and p.step is not None for p in self._pending.values())
+        return self._steps.stop_done or any(p.step is not None for p in self._pending.last_ones)
 
     @property
     def may_end(self) -> bool:
         """Whether the last step is sealed, or the savepoint to stop with complete, and nothing is left to wait for."""
+        steps = self._steps
         if self._pending or not self._active:
             return False
-        return self._stop_done or self._final_done or (self._final_step is not None and not self._takes_final)
+        return steps.stop_done or steps.final_done or (steps.final is not None and not self.settings.takes_final)
 
     def is_pending(self, id: int) -> bool:
-        """Whether it may still complete. Ask before publishing it."""
+        """Whether it may still complete."""
         return id in self._pending
 
     def next_wakeup(self, now: int) -> int | None:
         """When :meth:`tick` has something to do, if nothing else happens before; ``None`` for never."""
-        times = [p.triggered_at + self.settings.timeout_ms for p in self._pending.values() if not p.kind.is_savepoint]
-        times += [p.triggered_at + self.settings.aligned_timeout_ms for p in self._pending.values() if self._turns(p)]
+        times = [p.triggered_at + self.settings.timeout_ms for p in self._pending.checkpoints]
+        times += [p.triggered_at + self.settings.aligned_timeout_ms for p in self._pending if p.turns(self.settings)]
         due = self._schedule.next_at()
         if due is not None and self._may_begin():
             times.append(due)
@@ -146,10 +128,7 @@ class CheckpointCoordinator:
     # -- events: the job
 
     def start(self, now: int, step: int = 0) -> list[Action]:
-        """The job runs, from ``step``, which is as good as sealed. The first checkpoint comes after an interval.
-
-        After a failure this is the way on without going back: at most once.
-        """
+        """The job runs, from ``step``, which is as good as sealed. The first checkpoint comes after an interval."""
         self._check_open()
         self._tell(now)
         return self._begin_run(step)
@@ -163,7 +142,7 @@ class CheckpointCoordinator:
         """The job runs again, from that checkpoint, or from the beginning if there is none.
 
         1. completed checkpoints that are newer are left behind; the next one to complete discards them
-        2. ids go on behind all that were ever given
+        2. ids go on after all that were ever given
         3. the clock starts over
 
         :param step: the step it holds; needed if the checkpoint is none of this job's own
@@ -182,11 +161,6 @@ class CheckpointCoordinator:
             self._next_id = max(self._next_id, id + 1)
         self.statistics.restore(id, now)
         return actions + self._begin_run(step)
-
-    def suspend(self, now: int) -> list[Action]:
-        """Give up all that is open, and take no checkpoints until :meth:`start`."""
-        self._tell(now)
-        return self._pause(FailureReason.CHECKPOINT_COORDINATOR_SUSPEND)
 
     def wind_down(self, now: int) -> None:
         """The job is about to end: the clock takes no more checkpoints, only who asks for one gets it."""
@@ -207,7 +181,7 @@ class CheckpointCoordinator:
     def source_finished(self, now: int) -> list[Action]:
         """A source has come to its end while others go on; some jobs take no checkpoints from here on."""
         self._tell(now)
-        self._source_finished = True
+        self._steps.source_finished = True
         return self._settle() if self._active else []
 
     # -- events: steps
@@ -216,14 +190,8 @@ class CheckpointCoordinator:
         """A step runs. Tries of the same step are one: tell it once."""
         if not self._active:
             return []
-        if self._running is not None or step <= self._sealed:
-            raise BeadlineError(
-                f"Step {step} can't start: step {self._running} runs and step {self._sealed} is the last sealed one."
-            )
-        if self.holds:
-            raise BeadlineError(f"Step {step} can't start behind the savepoint with which the job is to stop.")
+        self._steps.start(step, self.holds)
         self._tell(now)
-        self._running = step
         return self._settle()
 
     def step_sealed(self, step: int, now: int, final: bool = False) -> list[Action]:
@@ -234,16 +202,15 @@ class CheckpointCoordinator:
         """
         if not self._active:
             return []
-        if step != self._running:
-            raise BeadlineError(f"Step {step} is sealed, but it is step {self._running} that runs.")
+        self._steps.seal(step)
         self._tell(now)
-        self._running, self._sealed = None, step
         actions: list[Action] = []
-        for pending in [p for p in self._pending.values() if p.waits_for == step and p.step is None]:
+        for pending in [p for p in self._pending if p.waits_for == step and p.step is None]:
             actions.append(self._take(pending))
         if final:
-            self._final_step = step
-            self._final_wanted = self._takes_final and not self._final_is_pending()
+            self._steps.final = step
+            is_pending = any(p.step == step and p.kind.commits for p in self._pending)
+            self._steps.final_wanted = self.settings.takes_final and not is_pending
         return actions + self._settle()
 
     # -- events: checkpoints
@@ -261,7 +228,7 @@ class CheckpointCoordinator:
         ``Triggered`` with this ``request``, at once or later, or ``Rejected``.
         """
         self._tell(now)
-        if not self._active or self._closed_by_sources() or self.is_stopping:
+        if not self._active or self._steps.closed_by_sources(self.settings) or self.is_stopping:
             return [Rejected(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING), *self._settle()]
         if kind.is_savepoint:
             return self._begin(kind, request) + self._settle()
@@ -282,16 +249,17 @@ class CheckpointCoordinator:
         """
         self._check_taken(id)
         self._tell(now)
-        pending = self._pending.pop(id, None)
+        pending = self._pending.pop(id)
         if pending is None or pending.step is None:
             return self._written_too_late(id)
         self._schedule.checkpoint_ended(self._now)
         self._tolerance.succeeded(id)
         self.statistics.complete(id, self._now, size, full_size, path)
         actions: list[Action] = [Complete(id, pending.step, pending.kind)]
-        self._note_end(pending)
+        if self._steps.completed(pending):
+            self._schedule.stop()
         if pending.kind.commits:
-            for older in [p for p in self._pending.values() if p.id < id and not p.kind.is_savepoint]:
+            for older in [p for p in self._pending.checkpoints if p.id < id]:
                 actions.append(self._abort(older, FailureReason.CHECKPOINT_SUBSUMED))
             actions.append(NotifyComplete(id))
         if not pending.kind.is_savepoint:
@@ -317,29 +285,26 @@ class CheckpointCoordinator:
 
     def _begin_run(self, step: int) -> list[Action]:
         self._active = True
-        self._running, self._sealed = None, step
-        self._final_step, self._final_wanted, self._final_done = None, False, False
-        self._source_finished, self._stop_done = False, False
+        self._steps = Steps(step)
         self._schedule.start(self._now)
         return self._settle()
 
     def _settle(self) -> list[Action]:
         """What the time and the free places allow: expire, turn unaligned, begin what waits or is due."""
         actions: list[Action] = []
-        for pending in list(self._pending.values()):
-            expires = self._now >= pending.triggered_at + self.settings.timeout_ms and not pending.kind.is_savepoint
-            if expires and pending.id in self._pending:
+        for pending in self._pending.checkpoints:
+            if self._now >= pending.triggered_at + self.settings.timeout_ms and pending.id in self._pending:
                 actions += self._fail(pending, FailureReason.CHECKPOINT_EXPIRED, f"{self.settings.timeout_ms} ms")
-        for pending in self._pending.values():
-            if self._turns(pending) and self._now >= pending.triggered_at + self.settings.aligned_timeout_ms:
-                pending.in_flight = self._running
+        for pending in self._pending:
+            if pending.turns(self.settings) and self._now >= pending.triggered_at + self.settings.aligned_timeout_ms:
+                pending.in_flight = self._steps.running
                 actions.append(self._take(pending))
-        if self._closed_by_sources() or self._stop_done:
+        if self._steps.closed_by_sources(self.settings) or self._steps.stop_done:
             actions += self._reject_waiting(FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING)
         while self._may_begin():
             due = self._schedule.next_at()
-            if self._final_wanted:
-                self._final_wanted = False
+            if self._steps.final_wanted:
+                self._steps.final_wanted = False
                 actions += self._begin(CheckpointKind.CHECKPOINT, None)
             elif self._waiting:
                 actions += self._begin(CheckpointKind.CHECKPOINT, self._waiting.pop(0))
@@ -351,24 +316,24 @@ class CheckpointCoordinator:
         return actions
 
     def _begin(self, kind: CheckpointKind, request: Any) -> list[Action]:
-        pending = _Pending(self._next_id, kind, request, self._now)
+        pending = Pending(self._next_id, kind, request, self._now)
         self._next_id += 1
-        self._pending[pending.id] = pending
+        self._pending.add(pending)
         self.statistics.begin(pending.id, kind, self._now)
         actions: list[Action] = [Triggered(pending.id, kind, request)]
         overtakes = self.settings.unaligned and not self.settings.aligned_timeout_ms and not kind.is_savepoint
-        if self._running is not None and not overtakes:
-            pending.waits_for = self._running
+        if self._steps.running is not None and not overtakes:
+            pending.waits_for = self._steps.running
             return actions
-        pending.in_flight = self._running
+        pending.in_flight = self._steps.running
         return [*actions, self._take(pending)]
 
-    def _take(self, pending: _Pending) -> Action:
-        pending.step = self._sealed
+    def _take(self, pending: Pending) -> Action:
+        pending.step = self._steps.sealed
         self.statistics.take(pending.id, pending.step, pending.in_flight, self._now)
         return Take(pending.id, pending.step, pending.kind, pending.in_flight, pending.request)
 
-    def _fail(self, pending: _Pending, reason: FailureReason, message: str) -> list[Action]:
+    def _fail(self, pending: Pending, reason: FailureReason, message: str) -> list[Action]:
         """Abort it, and count it if it counts; one too many fails the job."""
         actions: list[Action] = [self._abort(pending, reason, message)]
         fail_job = self._tolerance.failed(pending.id, pending.kind, reason, message)
@@ -376,8 +341,8 @@ class CheckpointCoordinator:
             actions += [*self._pause(FailureReason.JOB_FAILURE), fail_job]
         return actions
 
-    def _abort(self, pending: _Pending, reason: FailureReason, message: str = "") -> Action:
-        del self._pending[pending.id]
+    def _abort(self, pending: Pending, reason: FailureReason, message: str = "") -> Action:
+        self._pending.pop(pending.id)
         if pending.step is not None:
             self._given_up.add(pending.id)
         self._schedule.checkpoint_ended(self._now)
@@ -385,9 +350,9 @@ class CheckpointCoordinator:
         return NotifyAborted(pending.id, reason, message)
 
     def _pause(self, reason: FailureReason) -> list[Action]:
-        actions: list[Action] = [self._abort(pending, reason) for pending in list(self._pending.values())]
+        actions: list[Action] = [self._abort(pending, reason) for pending in self._pending]
         self._active = False
-        self._running = None
+        self._steps.running = None
         self._schedule.stop()
         return actions + self._reject_waiting(reason)
 
@@ -401,15 +366,6 @@ class CheckpointCoordinator:
         self.statistics.discard(ids)
         return [Discard(ids)]
 
-    def _note_end(self, completed: _Pending) -> None:
-        """If this was the last one of the job, the clock takes no more."""
-        if completed.kind.commits and self._final_step is not None and completed.step == self._final_step:
-            self._final_done, self._final_wanted = True, False
-        if completed.kind.ends_job:
-            self._stop_done = True
-        if self._final_done or self._stop_done:
-            self._schedule.stop()
-
     def _written_too_late(self, id: int) -> list[Action]:
         if id not in self._given_up:
             return self._settle()
@@ -420,29 +376,14 @@ class CheckpointCoordinator:
 
     def _may_begin(self) -> bool:
         """Whether there is a place for one more checkpoint that is no savepoint."""
-        if not self._active or self.is_stopping or self._closed_by_sources():
+        if not self._active or self.is_stopping or self._steps.closed_by_sources(self.settings):
             return False
-        return sum(not p.kind.is_savepoint for p in self._pending.values()) < self.settings.max_concurrent
-
-    def _turns(self, pending: _Pending) -> bool:
-        """Whether it waits for the running step now, and will overtake it when the alignment timeout is over."""
-        return self.settings.unaligned and pending.step is None and not pending.kind.is_savepoint
+        return len(self._pending.checkpoints) < self.settings.max_concurrent
 
     @property
     def is_stopping(self) -> bool:
         """Whether a savepoint has been asked for with which the job is to stop."""
-        return self._stop_done or any(p.kind.ends_job for p in self._pending.values())
-
-    def _closed_by_sources(self) -> bool:
-        ended = self._source_finished or self._final_step is not None
-        return ended and not self.settings.after_tasks_finish
-
-    @property
-    def _takes_final(self) -> bool:
-        return self.settings.enabled and self.settings.after_tasks_finish
-
-    def _final_is_pending(self) -> bool:
-        return any(p.step == self._final_step and p.kind.commits for p in self._pending.values())
+        return self._steps.stop_done or bool(self._pending.last_ones)
 
     def _check_open(self) -> None:
         if self._stopped:
@@ -454,5 +395,6 @@ class CheckpointCoordinator:
 
     def _check_taken(self, id: int) -> None:
         self._check_given(id)
-        if id in self._pending and self._pending[id].step is None:
-            raise BeadlineError(f"Checkpoint {id} can't be written: step {self._pending[id].waits_for} still runs.")
+        pending = self._pending.get(id)
+        if pending is not None and pending.step is None:
+            raise BeadlineError(f"Checkpoint {id} can't be written: step {pending.waits_for} still runs.")

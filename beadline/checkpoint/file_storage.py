@@ -7,6 +7,7 @@ A job's folder looks as in Flink::
         chk-17/_metadata     a completed checkpoint: what it holds and which runs it needs
         lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.lease
         beat-…               whether that driver is alive, see beadline.checkpoint.holder
+        history              what has happened to the job, for people, see beadline.master.news
         ended                the job has finished, see beadline.checkpoint.trace: nothing else is left then
 
 A checkpoint completes in this order: everything it needs is durable; then its folder, made under another name, appears
@@ -34,7 +35,17 @@ from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.storage import JobStorage
 from beadline.checkpoint.trace import Trace
 from beadline.graph.program import Program
-from beadline.state.files import base_name, delete_file, entries_of, join, make_folder, size_of, sync
+from beadline.state.files import (
+    base_name,
+    delete_file,
+    entries_of,
+    join,
+    make_folder,
+    read_file,
+    size_of,
+    sync,
+    write_file,
+)
 
 __all__ = ["FileJobStorage"]
 
@@ -116,6 +127,18 @@ class FileJobStorage(JobStorage):
             return False
         self._files = DurableFiles()  # nothing of what it has made durable stays
         return leftovers.remove_job(self.folder, comes_again)
+
+    # -- what people want to know of it later
+
+    def keep_history(self, data: bytes) -> None:
+        self.check()
+        write_file(join(self.folder, leftovers.HISTORY), data)
+
+    def history(self) -> bytes | None:
+        try:
+            return read_file(join(self.folder, leftovers.HISTORY))
+        except OSError:
+            return None
 
     # -- state
 

@@ -12,6 +12,9 @@ from beadline.checkpoint.removal import EPOCH, RUN_FILE, STAGED, TEMPORARY, remo
 from beadline.checkpoint.snapshot import SnapshotError
 from beadline.state.files import delete_file, entries_of, join, size_of
 
+#: Tells people what has happened to the job.
+HISTORY = "history"
+
 
 def orphans_in(job: str, referenced: Iterable[str], epoch: int) -> list[str]:
     """What crashed or fenced drivers left in a job's folder: runs that no completed checkpoint needs, files half
@@ -81,7 +84,7 @@ def remove_job(job: str, comes_again: bool = False) -> bool:
         for entry in entries_of(job):
             if kept is not None and kept.fullmatch(entry.name):
                 continue
-            if is_lease_file(entry.name) or TEMPORARY.fullmatch(entry.name):
+            if entry.name == HISTORY or is_lease_file(entry.name) or TEMPORARY.fullmatch(entry.name):
                 delete_file(join(job, entry.name))
             elif STAGED.fullmatch(entry.name):
                 remove_known(join(job, entry.name))

@@ -17,7 +17,7 @@ RUN_FILE = re.compile(rf"{_RUN}|\.{_RUN}\.[0-9a-f]{{8}}|{_DRAFT}")
 # The same for the Parquet files of a canonical savepoint.
 _PART = r"part-\d{1,9}-[0-9a-f]{32}\.parquet"
 PART_FILE = re.compile(rf"{_PART}|\.{_PART}\.[0-9a-f]{{8}}|{_DRAFT}")
-TEMPORARY = re.compile(r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat)-\d{1,9}|ended|_metadata)\.[0-9a-f]{8}")
+TEMPORARY = re.compile(r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat)-\d{1,9}|ended|history|_metadata)\.[0-9a-f]{8}")
 EPOCH = re.compile(r"\d{1,9}")
 
 

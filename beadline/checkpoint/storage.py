@@ -116,6 +116,15 @@ class JobStorage(ABC):
         :param comes_again: another job may use the place
         """
 
+    # -- what people want to know of it later
+
+    def keep_history(self, data: bytes) -> None:
+        """Keep what has happened to the job, in place of what was kept before."""
+
+    def history(self) -> bytes | None:
+        """What was kept last, by whichever driver."""
+        return None
+
     # -- state
 
     @abstractmethod

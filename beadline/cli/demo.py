@@ -27,7 +27,7 @@ from rich.text import Text
 
 from beadline.cli.necklaces import END_OF_TIME, Ledger, Order, closed_form, count_beads
 from beadline.errors import BeadlineError
-from beadline.master.progress import StepReport
+from beadline.master.news import News, StepReport
 from beadline.master.spark.session import find_session
 
 _COLUMNS = ("step", "records", "read", "records/s", "keys", "state", "watermark", "tries")
@@ -177,7 +177,9 @@ def run_demo(shifts: int, kill: bool, console: Console | None = None) -> int:
         else:
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def on_step(report: StepReport) -> None:
+    def watch(report: News) -> None:
+        if not isinstance(report, StepReport):
+            return
         before = progress.read
         progress.add(report)
         if not live:
@@ -198,7 +200,7 @@ def run_demo(shifts: int, kill: bool, console: Console | None = None) -> int:
             # Spark's stack traces of the killed workers would bury the view.
             context.setLogLevel("OFF")
             progress.doing = "step 1…"
-            ledger = count_beads(progress.order, on_step)
+            ledger = count_beads(progress.order, watch)
     except BeadlineError as error:
         console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         return 1

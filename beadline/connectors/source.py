@@ -102,80 +102,75 @@ class StepSource(ABC):
         """The job has ended."""
 
 
-class ReaderSource(StepSource):
-    """Reads with a :class:`DataSourceStreamReader` written by the user, old and new style.
+class _ReaderBacked(StepSource):
+    """Reads with a user's reader of PySpark's.
 
     A reader with an attribute ``bounded = True`` ends when there is no new data; in batch mode every reader does.
     """
 
-    def __init__(self, reader: DataSourceStreamReader) -> None:
+    def __init__(self, reader: Any) -> None:
         self._reader = reader
         self.bounded = bool(getattr(reader, "bounded", False))
-        self._limits = len(inspect.signature(reader.latestOffset).parameters) >= 2
-        self._target: Position | None = None
 
     def prepare(self, batch: bool) -> None:
         if batch and not self.bounded:
             self.bounded = True
             if isinstance(self._reader, SupportsTriggerAvailableNow):
                 self._reader.prepareForTriggerAvailableNow()
-            elif not self._limits:
-                self._target = self._latest(self.initial(), 0)
+            else:
+                self._end_here()
+
+    def _end_here(self) -> None:
+        """The reader does not know how to end by itself."""
 
     def initial(self) -> Position:
         return dict(self._reader.initialOffset())
 
+    def finished(self, position: Position) -> bool:
+        return self.bounded and self.plan(position, 1, 1)[0] == position
+
+    def commit(self, position: Position) -> None:
+        self._reader.commit(position)
+
+
+class ReaderSource(_ReaderBacked):
+    """Reads with a :class:`DataSourceStreamReader`, old and new style."""
+
+    def __init__(self, reader: DataSourceStreamReader) -> None:
+        super().__init__(reader)
+        self._limits = len(inspect.signature(reader.latestOffset).parameters) >= 2
+        self._target: Position | None = None
+
+    def _end_here(self) -> None:
+        if not self._limits:
+            self._target = self._latest(self.initial(), 0)
+
     def _latest(self, start: Position, rows: int) -> Position:
-        if self._limits:
-            return dict(self._reader.latestOffset(start, ReadMaxRows(rows)))
-        return dict(self._reader.latestOffset())  # type: ignore[call-arg]
+        return dict(
+            self._reader.latestOffset(start, ReadMaxRows(rows)) if self._limits else self._reader.latestOffset()
+        )
 
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
         end = self._target if self._target is not None else self._latest(start, rows)
         return (end, list(self._reader.partitions(start, end))) if end != start else (start, [])
 
-    def finished(self, position: Position) -> bool:
-        return self.bounded and self.plan(position, 1, 1)[0] == position
-
     def read_batches(self, split: Any) -> Iterator[list[Any]]:
         return _in_batches(self._reader.read(split))
-
-    def commit(self, position: Position) -> None:
-        self._reader.commit(position)
 
     def stop(self) -> None:
         self._reader.stop()
 
 
-class SimpleReaderSource(StepSource):
+class SimpleReaderSource(_ReaderBacked):
     """Reads with a :class:`SimpleDataSourceStreamReader`: the driver learns the end, a task reads between the
     offsets."""
-
-    def __init__(self, reader: SimpleDataSourceStreamReader) -> None:
-        self._reader = reader
-        self.bounded = bool(getattr(reader, "bounded", False))
-
-    def prepare(self, batch: bool) -> None:
-        if batch and not self.bounded:
-            self.bounded = True
-            if isinstance(self._reader, SupportsTriggerAvailableNow):
-                self._reader.prepareForTriggerAvailableNow()
-
-    def initial(self) -> Position:
-        return dict(self._reader.initialOffset())
 
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
         _, end = self._reader.read(start)
         return (dict(end), [(start, dict(end))]) if dict(end) != start else (start, [])
 
-    def finished(self, position: Position) -> bool:
-        return self.bounded and self.plan(position, 1, 1)[0] == position
-
     def read_batches(self, split: Any) -> Iterator[list[Any]]:
         return _in_batches(self._reader.readBetweenOffsets(*split))
-
-    def commit(self, position: Position) -> None:
-        self._reader.commit(position)
 
 
 def _in_batches(records: Any) -> Iterator[list[Any]]:

@@ -1,4 +1,4 @@
-"""Reading and writing the configuration keys of checkpoints and state backends.
+"""Reading and writing the options of checkpoints and state backends.
 
 A program may set an option by a method or by its key; both end up in one ``Configuration``, which also knows the keys
 that older Flink versions had.
@@ -13,35 +13,6 @@ from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError
 
 E = TypeVar("E", bound=Enum)
-
-INTERVAL = "execution.checkpointing.interval"
-MODE = "execution.checkpointing.mode"
-TIMEOUT = "execution.checkpointing.timeout"
-MIN_PAUSE = "execution.checkpointing.min-pause"
-MAX_CONCURRENT = "execution.checkpointing.max-concurrent-checkpoints"
-TOLERABLE_FAILURES = "execution.checkpointing.tolerable-failed-checkpoints"
-RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
-UNALIGNED = "execution.checkpointing.unaligned.enabled"
-UNALIGNED_FORCED = "execution.checkpointing.unaligned.forced"
-ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
-STORAGE = "execution.checkpointing.storage"
-DIRECTORY = "execution.checkpointing.dir"
-SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
-INLINE_THRESHOLD = "execution.checkpointing.data-inline-threshold"
-WRITE_BUFFER_SIZE = "execution.checkpointing.write-buffer-size"
-INCREMENTAL = "execution.checkpointing.incremental"
-# Flink has no key for the state limit of its job manager storage, because it can be set in code only.
-MAX_STATE_SIZE = "beadline.checkpointing.jobmanager.max-state-size"
-
-BACKEND = "state.backend.type"
-ROCKSDB_DIRECTORIES = "state.backend.rocksdb.localdir"
-ROCKSDB_PREDEFINED_OPTIONS = "state.backend.rocksdb.predefined-options"
-ROCKSDB_TRANSFER_THREADS = "state.backend.rocksdb.checkpoint.transfer.thread.num"
-
-
-def read_text(configuration: Configuration, key: str) -> str | None:
-    """The text under ``key``, ``None`` if it is not set."""
-    return configuration.get_string(key, None)
 
 
 def write(configuration: Configuration, key: str, value: str | int | bool) -> None:
@@ -61,12 +32,6 @@ def read_int(configuration: Configuration, key: str, default: int, minimum: int)
     return default if number is None else at_least(minimum, number, key)
 
 
-def read_bool(configuration: Configuration, key: str, default: bool) -> bool:
-    """The truth value under ``key``."""
-    value = configuration.get_boolean(key, None)
-    return default if value is None else value
-
-
 def read_bytes(configuration: Configuration, key: str, default: int, maximum: int = 2**63 - 1) -> int:
     """The memory size under ``key``, in bytes, which must not be more than ``maximum``."""
     number = configuration.get_memory_bytes(key, None)
@@ -77,7 +42,7 @@ def read_bytes(configuration: Configuration, key: str, default: int, maximum: in
 
 def read_member(configuration: Configuration, key: str, default: E) -> E:
     """The member of ``default``'s enum that is named under ``key``; case and hyphens don't matter."""
-    text = read_text(configuration, key)
+    text = configuration.get_string(key, None)
     if text is None:
         return default
     enum = type(default)

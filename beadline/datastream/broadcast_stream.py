@@ -6,8 +6,9 @@ from typing import Any
 
 from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from beadline.api.state_descriptors import MapStateDescriptor
-from beadline.common.typeinfo import TypeInformation, Types
-from beadline.datastream.data_stream import DataStream, check_process_function
+from beadline.common.typeinfo import TypeInformation
+from beadline.datastream.checks import check_process_function
+from beadline.datastream.data_stream import DataStream
 from beadline.datastream.keyed_stream import KeyedStream
 from beadline.errors import GraphError, StateAccessError, TypeMismatchError
 from beadline.graph.specs import BroadcastSpec
@@ -64,11 +65,6 @@ class BroadcastConnectedStream:
         keyed = isinstance(self.non_broadcast_stream, KeyedStream)
         what = f"process() of a {'keyed' if keyed else 'non-keyed'} stream connected to a broadcast stream"
         check_process_function(func, KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction, what)
-        stream = self.non_broadcast_stream
-        node = stream._env._add_node(
-            "Keyed-Co-Process-Broadcast" if keyed else "Co-Process-Broadcast",
-            BroadcastSpec(func, tuple(self.broadcast_state_descriptors), keyed),
-            output_type if output_type is not None else Types.PICKLED_BYTE_ARRAY(),
-            [*stream._input_edges(0), *self.broadcast_stream.input_stream._input_edges(1)],
-        )
-        return stream._from_node(node)
+        spec = BroadcastSpec(func, tuple(self.broadcast_state_descriptors), keyed)
+        name = "Keyed-Co-Process-Broadcast" if keyed else "Co-Process-Broadcast"
+        return self.non_broadcast_stream._apply_with(self.broadcast_stream.input_stream, name, spec, output_type)

@@ -7,8 +7,9 @@ from typing import Any
 
 from beadline.api.function import CoFlatMapFunction, CoMapFunction, KeySelector
 from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction
-from beadline.common.typeinfo import TypeInformation, Types
-from beadline.datastream.data_stream import DataStream, check_process_function
+from beadline.common.typeinfo import TypeInformation
+from beadline.datastream.checks import check_process_function
+from beadline.datastream.data_stream import DataStream
 from beadline.datastream.keyed_stream import KeyedStream
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec
@@ -63,11 +64,5 @@ class ConnectedStreams:
         return keyed[0]
 
     def _apply(self, name: str, shape: str, func: Any, output_type: TypeInformation | None) -> DataStream:
-        env = self.stream1._env
-        node = env._add_node(
-            name,
-            FunctionSpec(shape, func, keyed=self._is_keyed()),
-            output_type if output_type is not None else Types.PICKLED_BYTE_ARRAY(),
-            [*self.stream1._input_edges(0), *self.stream2._input_edges(1)],
-        )
-        return self.stream1._from_node(node)
+        spec = FunctionSpec(shape, func, keyed=self._is_keyed())
+        return self.stream1._apply_with(self.stream2, name, spec, output_type)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from beadline.datastream import options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.master.spark.session import on_one_machine
+from beadline.state.files import local_path
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -28,9 +29,9 @@ def make_folder(env: StreamExecutionEnvironment, session: SparkSession, call: st
         raise ConfigurationError(
             f"{call} on a cluster needs a folder that all executors reach: set execution.checkpointing.dir"
         )
-    if shared is not None and "://" in shared and not shared.startswith("file://"):
+    base = None if shared is None else local_path(shared)
+    if shared is not None and base is None:
         raise UnsupportedFeatureError(f"{call} needs a mounted folder for {contents}, not {shared}")
-    base = None if shared is None else shared.removeprefix("file://")
     if base is not None:
         os.makedirs(base, exist_ok=True)
     folder = tempfile.mkdtemp(prefix=prefix, dir=base)

@@ -14,7 +14,8 @@ from beadline.api.window_functions import WindowFunction
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream, check_function
+from beadline.datastream.checks import check_function
+from beadline.datastream.data_stream import DataStream
 from beadline.datastream.keyed_stream import KeyedStream
 from beadline.datastream.windowed_stream import WindowedStream
 from beadline.errors import GraphError, TypeMismatchError

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from beadline.api.function import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ReduceFunction
+from beadline.api.function import KeySelector, ReduceFunction
 from beadline.api.process import KeyedProcessFunction
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from beadline.common import Row
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.aggregations import PositionReduce
-from beadline.datastream.data_stream import DataStream, check_function, check_process_function
+from beadline.datastream.checks import check_function, check_process_function
+from beadline.datastream.data_stream import DataStream
 from beadline.datastream.data_stream_sink import DataStreamSink
 from beadline.datastream.refusals import refuse_settings
 from beadline.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 
 class KeyedStream(DataStream):
-    """A stream partitioned by key. Functions behind it have state and timers of the key in hand."""
+    """A stream partitioned by key. Functions after it have state and timers of the key in hand."""
+
+    _keyed = True
 
     def __init__(self, origin: DataStream, partitioning: Hash) -> None:
         super().__init__(origin._env, origin._partitioned(partitioning)._edges, origin._type)
@@ -35,20 +38,6 @@ class KeyedStream(DataStream):
         self._hash = partitioning
 
     # -- transformations
-
-    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        check_function(func, MapFunction)
-        return self._apply("Map", FunctionSpec("map", func, keyed=True), output_type)
-
-    def flat_map(
-        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
-    ) -> DataStream:
-        check_function(func, FlatMapFunction)
-        return self._apply("FlatMap", FunctionSpec("flat_map", func, keyed=True), output_type)
-
-    def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
-        check_function(func, FilterFunction)
-        return self._apply("Filter", FunctionSpec("filter", func, keyed=True), self._type)
 
     def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:  # type: ignore[override]
         """Elements with state, timers and side outputs."""

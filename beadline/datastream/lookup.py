@@ -12,7 +12,8 @@ import pyarrow as pa
 from beadline.api.function import KeySelector
 from beadline.api.join_functions import JoinFunction
 from beadline.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
-from beadline.datastream.data_stream import DataStream, check_function
+from beadline.datastream.checks import check_function
+from beadline.datastream.data_stream import DataStream
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import LookupSpec
 from beadline.runtime.lookup_table import LookupTable
@@ -22,48 +23,53 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("beadline")
 
-MAX_BYTES = 512 << 20
 _WARN_BYTES = 64 << 20
 
 
-def lookup(
-    stream: DataStream,
-    df: DataFrame,
-    on: str | Sequence[str],
-    key: Callable[[Any], Any] | KeySelector | None,
-    how: str,
-    function: Callable[[Any, Any], Any] | JoinFunction | None,
-    output_type: TypeInformation | None,
-    max_bytes: int,
-) -> DataStream:
-    """Read the DataFrame, check what was asked for, and add the operator.
+class Lookup:
+    """A join with a DataFrame that is read when it is asked for."""
 
-    1. check the columns and the way to join
-    2. evaluate the DataFrame, once for all runs of the program and all retries of a step
-    3. pack the rows; they travel with the functions, in the one broadcast of a run
-    """
-    if how not in ("inner", "left"):
-        raise ConfigurationError(f"lookup(): how must be 'inner' or 'left', got {how!r}")
-    names = _checked_columns(df, on)
-    columns: str | tuple[str, ...] = on if isinstance(on, str) else tuple(names)
-    if key is None:
-        _check_fields(stream, names)
-        key = itemgetter(*names)
-        if not isinstance(columns, str) and len(names) == 1:
-            columns = names[0]
-    else:
-        check_function(key, KeySelector)
-    if function is not None:
-        check_function(function, JoinFunction)
-    table = _materialised(df, max_bytes)
-    for name in names:
-        if pa.types.is_nested(table.schema.field(name).type):
-            raise TypeMismatchError(
-                f"lookup(): column '{name}' is of type {table.schema.field(name).type}, which can't be a key; "
-                "choose a column of plain values"
-            )
-    spec = LookupSpec(LookupTable.of(table), columns, key, function, how == "left")
-    return stream._apply("Lookup", spec, output_type)
+    def __init__(self, df: DataFrame, on: str | Sequence[str], how: str, max_bytes: int) -> None:
+        if how not in ("inner", "left"):
+            raise ConfigurationError(f"lookup(): how must be 'inner' or 'left', got {how!r}")
+        self._df = df
+        self._names = _checked_columns(df, on)
+        self._columns: str | tuple[str, ...] = on if isinstance(on, str) else tuple(self._names)
+        self._left = how == "left"
+        self._max_bytes = max_bytes
+
+    def join(
+        self,
+        stream: DataStream,
+        key: Callable[[Any], Any] | KeySelector | None,
+        function: Callable[[Any, Any], Any] | JoinFunction | None,
+        output_type: TypeInformation | None,
+    ) -> DataStream:
+        """Read the DataFrame, check what was asked for, and add the operator.
+
+        1. check the fields and functions
+        2. evaluate the DataFrame, once for all runs of the program and all retries of a step
+        3. pack the rows; they travel with the functions, in the one broadcast of a run
+        """
+        names, columns = self._names, self._columns
+        if key is None:
+            _check_fields(stream, names)
+            key = itemgetter(*names)
+            if not isinstance(columns, str) and len(names) == 1:
+                columns = names[0]
+        else:
+            check_function(key, KeySelector)
+        if function is not None:
+            check_function(function, JoinFunction)
+        table = _materialised(self._df, self._max_bytes)
+        for name in names:
+            if pa.types.is_nested(table.schema.field(name).type):
+                raise TypeMismatchError(
+                    f"lookup(): column '{name}' is of type {table.schema.field(name).type}, which can't be a key; "
+                    "choose a column of plain values"
+                )
+        spec = LookupSpec(LookupTable.of(table), columns, key, function, self._left)
+        return stream._apply("Lookup", spec, output_type)
 
 
 def _checked_columns(df: Any, on: Any) -> list[str]:

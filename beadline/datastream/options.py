@@ -11,7 +11,6 @@ from beadline.checkpoint.settings import KEYS as CHECKPOINT_KEYS
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from beadline.datastream.state_backend import StateBackend
 from beadline.errors import ConfigurationError
 from beadline.master import engines, poison
 from beadline.master.settings import JobSettings
@@ -82,6 +81,7 @@ _AS_IT_IS: dict[str, tuple[Any, ...]] = {
     # Checkpoints always share what has not changed; a full one is a savepoint.
     "execution.checkpointing.incremental": ("true", "True"),
     "execution.checkpointing.local-backup.enabled": ("false", "False"),
+    "execution.checkpointing.unaligned.forced": ("false", "False"),
     "python.execution-mode": ("process", "thread"),
     WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),  # 0 turns watermarks off; how often they come is counted in records
 }
@@ -168,13 +168,6 @@ def _list(configuration: Configuration, key: str) -> list[str]:
 
 def job_parameters(configuration: Configuration, config: ExecutionConfig) -> dict[str, str]:
     return {str(key): str(value) for key, value in (config.get_global_job_parameters() or {}).items()}
-
-
-def of_state_backend(backend: StateBackend) -> Configuration:
-    """The options that a state backend object stands for."""
-    configuration = Configuration()
-    backend.apply_to(configuration)
-    return configuration
 
 
 def of_restart_strategy(strategy: RestartStrategyConfiguration) -> Configuration:

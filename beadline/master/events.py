@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,6 +10,7 @@ from beadline.checkpoint.actions import CheckpointKind
 from beadline.checkpoint.publishing import Stored
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.common.savepoint_format_type import SavepointFormatType
+from beadline.errors import BeadlineError
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,16 @@ class Request:
     drain: bool = False
     format: SavepointFormatType = SavepointFormatType.CANONICAL
 
+    def give(self, path: str) -> None:
+        """Answer with the path, unless it was answered before."""
+        if not self.answer.done():
+            self.answer.set_result(path)
+
+    def fail(self, error: BeadlineError) -> None:
+        """Answer that it came to nothing, unless it was answered before."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
 
 @dataclass(frozen=True)
 class Suspend:
@@ -84,4 +94,3 @@ class Wake:
 
 
 Event: TypeAlias = StepEnded | Prepared | Written | NotWritten | Published | Request | Suspend | Wake
-Inbox: TypeAlias = "queue.SimpleQueue[Event]"

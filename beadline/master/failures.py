@@ -13,6 +13,7 @@ from beadline.errors import (
     StateMismatchError,
     UnsupportedFeatureError,
 )
+from beadline.master.news import ExecutionFailed, NewsStream
 from beadline.master.poison import PoisonWatch
 from beadline.master.settings import JobSettings
 from beadline.master.telling import first_line
@@ -40,8 +41,9 @@ class Failures:
     :ivar history: the executions that failed, oldest first
     """
 
-    def __init__(self, settings: JobSettings) -> None:
+    def __init__(self, settings: JobSettings, news: NewsStream) -> None:
         self._settings = settings
+        self._news = news
         self.history: list[FailedAttempt] = []
 
     def delay_ms(self, number: int, error: Exception, poison: PoisonWatch, worked: bool, latest: int | None) -> int:
@@ -76,7 +78,9 @@ class Failures:
         return decision.delay_ms
 
     def _note(self, number: int, error: Exception, restarted_from: str | None) -> None:
-        self.history.append(FailedAttempt(number, self._settings.clock(), error, restarted_from))
+        at = self._settings.clock()
+        self.history.append(FailedAttempt(number, at, error, restarted_from))
+        self._news.tell(ExecutionFailed(at, number, first_line(error), restarted_from))
 
     def _is_lasting(self, error: Exception, poison: PoisonWatch, worked: bool) -> bool:
         """Whether a restart can't help. What a set-up lacks is known for sure only before the first step is sealed: if

@@ -8,14 +8,11 @@ checkpoint that can be read is restored (:mod:`beadline.master.restoring`).
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from beadline.checkpoint.actions import CheckpointKind
@@ -27,14 +24,16 @@ from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError, EngineLostError, JobExecutionError, StateMismatchError
 from beadline.graph.plan import Plan
 from beadline.master import last_words, living, restoring
+from beadline.master.definition import Job
 from beadline.master.engine import Engine
-from beadline.master.events import Event, Request, Suspend, Wake
+from beadline.master.events import Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
 from beadline.master.guarantee import announce, guarantee_of
+from beadline.master.inbox import Inbox
 from beadline.master.life import Life, State
-from beadline.master.progress import Listener
+from beadline.master.news import ExecutionStarted, NewsStream, StatusChanged, Watcher
 from beadline.master.results import Results
-from beadline.master.running import Job, Running
+from beadline.master.running import Running
 from beadline.master.settings import JobSettings
 from beadline.master.snapshots.beginning import Beginning
 from beadline.master.snapshots.home import Home
@@ -66,7 +65,7 @@ class JobMaster:
         engine: Engine,
         settings: JobSettings,
         on_collected: Callable[[str, list[Any]], None] | None = None,
-        listeners: list[Listener] | None = None,
+        watchers: Iterable[Watcher] = (),
         beginning: Beginning | None = None,
     ) -> None:
         acceptance = Acceptance(plan, settings.checkpoints.ignore_unclaimed_state)
@@ -83,15 +82,15 @@ class JobMaster:
         self._job = Job(self.plan, engine, settings, self.home, acceptance)
         self._engine = engine
         self._settings = settings
-        self._results = Results(self.plan, on_collected, listeners or [], self._job.exactly_once)
-        self._failures = Failures(settings)
+        self.news = NewsStream(self.home.storage, watchers)
+        self._results = Results(self.plan, on_collected, self.news, self._job.exactly_once)
+        self._failures = Failures(settings, self.news)
         self._life = Life()
         self._running: Running | None = None  # from when it is prepared
         self._number = 1
         self._restart_at = 0.0
         self._began = False
-        self._inbox: SimpleQueue[Event] = SimpleQueue()
-        self._postponed: deque[Event] = deque()
+        self._inbox = Inbox()
         self._asked: End | None = None  # what somebody wants it to end with
         self._at_once = threading.Event()
         self._done = threading.Event()
@@ -148,7 +147,7 @@ class JobMaster:
         else:
             self._inbox.put(Request(kind, answer, directory, drain, format))
             if self._done.is_set():  # the job ended meanwhile, and nobody looks into its inbox any more
-                self._refuse_requests()
+                self._inbox.refuse(f"the job has ended: {self.status.name}")
         return answer
 
     def wake(self) -> None:
@@ -218,10 +217,12 @@ class JobMaster:
         3. tell whoever waits
         """
         started = time.monotonic()
-        self.status = JobStatus.RUNNING
         self._life.to(State.PREPARING)
+        self._become(JobStatus.RUNNING)
         end, error = self._live()
         self._life.to(State.ENDING)
+        self._tell(end.status, end.text if error is None else f"{end.text}: {first_line(error)}")
+        self.news.close()
         try:
             self.kept = self._clean_up(end)
         except BaseException as problem:
@@ -237,9 +238,17 @@ class JobMaster:
             living.jobs.pop(self, None)
             self._life.to(State.ENDED)
             self._done.set()
-            self._refuse_requests()
+            self._inbox.refuse(f"the job has ended: {self.status.name}")
             if self._running is not None:
                 self._running.checkpoints.answer_the_end(self.status)
+
+    def _become(self, status: JobStatus) -> None:
+        if status is not self.status:
+            self.status = status
+            self._tell(status)
+
+    def _tell(self, status: JobStatus, reason: str = "") -> None:
+        self.news.tell(StatusChanged(self._settings.clock(), status.name, self._life.state.value, reason))
 
     def _live(self) -> tuple[End, BaseException | None]:
         """Go from state to state, until something ends the job: gives that, and the error if it was one."""
@@ -277,21 +286,25 @@ class JobMaster:
         for warning in [*self._engine.warnings(), *self._settings.checkpoints.warnings]:
             self._results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
-        self._running = Running(self._job, self._results, self._inbox.put, self._at_once.is_set)
+        self._running = Running(self._job, self._results, self.news, self._inbox.put, self._at_once.is_set)
 
     def _restore(self) -> None:
         running = self._running
         assert running is not None
+        restored: int | None = None
         if self._number == 1:
-            restoring.begin(self._job, running)
+            restored = restoring.begin(self._job, running)
             self._began = True
-            return
-        if self._settings.checkpoints.enabled:
-            restoring.go_back(self._job, running, self._number)
+        elif self._settings.checkpoints.enabled:
+            restored = restoring.go_back(self._job, running, self._number)
         else:
-            restoring.go_on(self._job, running, self._number)
-        self.status = JobStatus.RUNNING
-        self._settings.restart.running(self._settings.monotonic())
+            restoring.go_on(running, self._number)
+        if self._number > 1:
+            self._become(JobStatus.RUNNING)
+            self._settings.restart.running(self._settings.monotonic())
+        assert running.execution is not None
+        step = running.execution.truth.step
+        self.news.tell(ExecutionStarted(self._settings.clock(), self._number, restored, step))
 
     def _execute(self) -> End | None:
         running = self._running
@@ -300,11 +313,11 @@ class JobMaster:
         if end is not None:
             return end
         self._engine.check()
-        event = self._next_event(min(running.advance(), _ENGINE_SECONDS))
+        event = self._inbox.next(min(running.advance(), _ENGINE_SECONDS))
         while event is not None:
             running.handle(event)
             self._life.to(running.state)
-            event = self._next_event()
+            event = self._inbox.next()
         running.tick()
         self._life.to(running.state)
         return None
@@ -315,23 +328,9 @@ class JobMaster:
         if left <= 0:
             self._life.to(State.RESTORING)
             return None
-        with contextlib.suppress(Empty):
-            self._postponed.append(self._inbox.get(timeout=left))
+        self._inbox.postpone(left)
         if self._asked is End.SUSPENDED:
             return self._ended_without_checkpoint(self.history[-1].error)
-        return None
-
-    def _next_event(self, patience: float | None = None) -> Event | None:
-        """What has happened, in its order.
-
-        :param patience: seconds to wait for it, None for not at all
-        """
-        if self._postponed:
-            return self._postponed.popleft()
-        with contextlib.suppress(Empty):
-            if patience is None:
-                return self._inbox.get_nowait()
-            return self._inbox.get(timeout=max(0.001, patience))
         return None
 
     # -- failure
@@ -359,8 +358,8 @@ class JobMaster:
         running.do(running.checkpoints.job_failed())
         latest = max((each.id for each in running.checkpoints.coordinator.completed), default=None)
         delay_ms = self._failures.delay_ms(self._number, error, running.poison, running.has_sealed, latest)
-        self.status = JobStatus.RESTARTING
         self._life.to(State.RESTARTING)
+        self._become(JobStatus.RESTARTING)
         self._restart_at = time.monotonic() + delay_ms / 1000
         running.stepper.quiet()
         self._number += 1
@@ -407,9 +406,3 @@ class JobMaster:
         nothing_left = end is End.SUSPENDED and not self.kept
         self.end, self.error, self.status = end, error, JobStatus.CANCELED if nothing_left else end.status
         last_words.say(self.plan.job_name, end, resume, self.is_resumable)
-
-    def _refuse_requests(self) -> None:
-        """Nobody will answer what still waits."""
-        while (event := self._next_event()) is not None:
-            if isinstance(event, Request) and not event.answer.done():
-                event.answer.set_exception(ConfigurationError(f"the job has ended: {self.status.name}"))

@@ -6,15 +6,19 @@ import logging
 from functools import partial
 
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
-from beadline.master.running import Job, Running
+from beadline.master.definition import Job
+from beadline.master.running import Running
 from beadline.master.upgrade.migration import migrated
 from beadline.master.upkeep.truth import Truth
 
 _LOG = logging.getLogger("beadline")
 
 
-def begin(job: Job, running: Running) -> None:
-    """The first execution: from what the job was told to start from, or from the beginning."""
+def begin(job: Job, running: Running) -> int | None:
+    """The first execution: from what the job was told to start from, or from the beginning.
+
+    :returns: the number of the checkpoint, as the others here do
+    """
     truth = running.new_truth(1)
     start = job.home.start
     if start is None:
@@ -24,9 +28,10 @@ def begin(job: Job, running: Running) -> None:
         _LOG.info("restored from %s", job.home.pointer)
         running.do(running.checkpoints.restored(start.checkpoint_id, truth.step))
     running.execute(1, truth)
+    return start.checkpoint_id if start is not None else None
 
 
-def go_on(job: Job, running: Running, number: int) -> None:
+def go_on(running: Running, number: int) -> None:
     """Without checkpoints nothing is replayed: go on after the step that failed, with the state before it."""
     failed = running.execution
     assert failed is not None
@@ -35,13 +40,14 @@ def go_on(job: Job, running: Running, number: int) -> None:
     running.execute(number, failed.truth)
 
 
-def go_back(job: Job, running: Running, number: int) -> None:
+def go_back(job: Job, running: Running, number: int) -> int | None:
     """The next execution, from the newest checkpoint that can be read; from the beginning if there is none."""
     truth = running.new_truth(number)
     running.checkpoints.quiet()
     id = _restore_newest(job, running, truth)
     running.do(running.checkpoints.restored(id, truth.step))
     running.execute(number, truth)
+    return id
 
 
 def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from beadline.checkpoint.actions import (
@@ -25,31 +24,26 @@ from beadline.checkpoint.actions import (
     Take,
     Triggered,
 )
-from beadline.checkpoint.coordinator import CheckpointCoordinator
 from beadline.checkpoint.ends import End, Fate
 from beadline.common.job_status import JobStatus
-from beadline.connectors.source import StepSource
-from beadline.errors import ConfigurationError, JobExecutionError
-from beadline.graph.plan import Plan
-from beadline.graph.specs import SourceSpec
+from beadline.errors import BeadlineError, JobExecutionError
 from beadline.master import living
 from beadline.master.clocks import ProcessingTime
-from beadline.master.engine import Engine
+from beadline.master.definition import Job
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, StepEnded, Suspend, Wake, Written
 from beadline.master.execution import Execution, Planned, Positions, Reader
 from beadline.master.life import State
+from beadline.master.news import CheckpointChanged, NewsStream
 from beadline.master.poison import PoisonWatch
 from beadline.master.results import Results
-from beadline.master.settings import JobSettings
-from beadline.master.snapshots.checkpoints import Checkpoints, reject
-from beadline.master.snapshots.home import Home
+from beadline.master.snapshots.checkpoints import Checkpoints
 from beadline.master.snapshots.records import Records
 from beadline.master.snapshots.savepoints import CanonicalSavepoints
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.stepping import Stepper
 from beadline.master.telling import first_line
 from beadline.master.upgrade.comparison import generated_uids
-from beadline.master.upgrade.compatibility import Acceptance, has_state
+from beadline.master.upgrade.compatibility import has_state
 from beadline.master.upkeep.merging import Merger, drop_garbage
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.entry import merge_in_worker
@@ -65,29 +59,6 @@ _LAST_CALLS_SECONDS = 5.0
 _UNTIL_EVENT = 3600.0
 
 
-@dataclass(frozen=True)
-class Job:
-    """What is to run, where, and how.
-
-    :ivar acceptance: how the program fits the snapshots that it starts from
-    """
-
-    plan: Plan
-    engine: Engine
-    settings: JobSettings
-    home: Home
-    acceptance: Acceptance
-
-    @property
-    def group(self) -> str:
-        """Names its tasks."""
-        return f"beadline-{self.home.job_id}"
-
-    @property
-    def exactly_once(self) -> bool:
-        return self.settings.checkpoints.enabled and self.settings.checkpoints.exactly_once
-
-
 class Running:
     """A job whose sources and sinks are prepared, and whose program is with the workers.
 
@@ -98,10 +69,16 @@ class Running:
     """
 
     def __init__(
-        self, job: Job, results: Results, post: Callable[[Event], None], cancelled: Callable[[], bool]
+        self,
+        job: Job,
+        results: Results,
+        news: NewsStream,
+        post: Callable[[Event], None],
+        cancelled: Callable[[], bool],
     ) -> None:
         self._job = job
         self._results = results
+        self._news = news
         self._post = post
         self.poison = PoisonWatch(job.settings.poison)
         self.processing_time = ProcessingTime(job.settings.clock, job.settings.monotonic)
@@ -109,11 +86,11 @@ class Running:
         records = Records()
         self.sinks = Sinks(plan, job.engine, home.storage, records, job.exactly_once)
         self.sinks_at_start = self.sinks.at_start()
-        self._sources = _prepared_sources(plan, job.settings.batch)
+        self._sources = job.prepared_sources()
         self._initial: Positions = {node: source.initial() for node, source in self._sources.items()}
         savepoints = CanonicalSavepoints(job.engine, job.group)
         self.checkpoints = Checkpoints(
-            _coordinator(job), home, records, self.sinks, savepoints, job.settings.monotonic, post
+            job.coordinator(), home, records, self.sinks, savepoints, job.settings.monotonic, post
         )
         # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.
         try:
@@ -251,6 +228,7 @@ class Running:
                 self.do(self.checkpoints.not_written(event))
             case Published():
                 self.do(self.checkpoints.published(event))
+                self._tell_of(event.id, "published")
             case Request():
                 self._request(event)
             case Suspend():
@@ -295,7 +273,7 @@ class Running:
         self._results.sealed(sealed.acks, subtasks)
         self.sinks.sealed(subtasks, header.now, header.final)
         self.has_sealed = True
-        self._results.report(sealed, execution.truth)
+        self._results.report(sealed, execution.truth, self._job.settings.clock())
         self._merge(execution)
         self.do(self.checkpoints.step_sealed(header.step, header.final))
         if header.final and self._after_last_step is not None:
@@ -325,12 +303,16 @@ class Running:
             match action:
                 case Triggered():
                     self.checkpoints.triggered(action)
+                    self._tell_of(action.id, "triggered")
                 case Rejected():
-                    reject(action.request, action.reason)
+                    if isinstance(action.request, Request):
+                        what = action.request.kind.value
+                        action.request.fail(BeadlineError(f"no {what} was taken: {action.reason.value}"))
                 case Take():
                     self._take(action)
                 case Complete():
                     self.checkpoints.complete(action)
+                    self._tell_of(action.id, "completed")
                 case NotifyComplete():
                     snapshot = self.checkpoints.completed(action.id)
                     self._results.completed(action.id)
@@ -339,6 +321,7 @@ class Running:
                     self.checkpoints.publish(action.id)
                 case NotifyAborted():
                     self.checkpoints.aborted(action)
+                    self._tell_of(action.id, "failed")
                 case Discard():
                     for id in action.ids:
                         self._drop_garbage(self.checkpoints.discard(id))
@@ -357,6 +340,13 @@ class Running:
         if take.kind.is_savepoint and generated:
             self._results.warn(generated_uids(generated))
         self.checkpoints.taken(take, snapshot, self._exporting)
+        self._tell_of(take.id, "taken")
+
+    def _tell_of(self, id: int, phase: str) -> None:
+        stats = self.checkpoints.coordinator.statistics.get(id)
+        if stats is not None:
+            facts = stats.step, stats.duration_ms, stats.size, stats.full_size, stats.path, stats.failure
+            self._news.tell(CheckpointChanged(self._job.settings.clock(), id, stats.type, phase, *facts))
 
     # -- the end of an execution, and of the job
 
@@ -402,30 +392,3 @@ class Running:
                 source.stop()
             except Exception as error:
                 _LOG.warning("a source could not be stopped: %s", first_line(error))
-
-
-def _coordinator(job: Job) -> CheckpointCoordinator:
-    settings = job.settings
-    return CheckpointCoordinator(
-        settings.checkpoints,
-        next_id=job.home.next_id,
-        completed=job.home.recovery_points(),
-        wall=lambda at: settings.clock() - settings.monotonic() + at,
-    )
-
-
-def _prepared_sources(plan: Plan, batch: bool) -> dict[int, StepSource]:
-    sources = {}
-    for node in plan.nodes.values():
-        if isinstance(node.spec, SourceSpec):
-            source: StepSource = node.spec.source
-            source.prepare(batch)
-            if batch and not source.bounded:
-                raise ConfigurationError(
-                    f"source '{node.name}' never ends, which batch mode does not allow; use "
-                    "RuntimeExecutionMode.STREAMING"
-                )
-            sources[node.id] = source
-    if not sources:
-        raise ConfigurationError("the program has no source")
-    return sources

@@ -25,17 +25,27 @@ class OutOfTries(Exception):
         self.error = error
 
 
+def worth_another_try(error: Exception) -> bool:
+    """What the engine or a check gave up on; errors of the program or the set-up itself come the same way every
+    time."""
+    if "beadline.errors.StorageError" in str(error):
+        return False
+    return isinstance(error, StepError) or not isinstance(error, BeadlineError)
+
+
 def tried(
     call: Callable[[], R],
     most: int,
     engine: Engine,
     unwanted: Callable[[], bool],
     again: Callable[[int, Exception], None],
+    worth: Callable[[Exception], bool] = worth_another_try,
 ) -> tuple[R, int]:
     """What the call gives, and how many tries it took.
 
     :param unwanted: whether nobody wants the result any more
     :param again: told the number of a try that failed, and of what, before the next one
+    :param worth: whether another try may help
     :raises OutOfTries: with the error of the last try
     """
     number = 1
@@ -46,15 +56,7 @@ def tried(
             explained = None if isinstance(error, JobExecutionError) else engine.explain(error)
             if explained is not None:
                 raise explained from error
-            if unwanted() or number == most or not _worth_another_try(error):
+            if unwanted() or number == most or not worth(error):
                 raise OutOfTries(number, error) from error
             again(number, error)
         number += 1
-
-
-def _worth_another_try(error: Exception) -> bool:
-    """What the engine or a check gave up on; errors of the program or the set-up itself come the same way every
-    time."""
-    if "beadline.errors.StorageError" in str(error):
-        return False
-    return isinstance(error, StepError) or not isinstance(error, BeadlineError)

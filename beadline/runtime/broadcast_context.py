@@ -8,10 +8,9 @@ from typing import Any, NoReturn
 from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
 from beadline.api.state import BroadcastState, ReadOnlyBroadcastState
 from beadline.api.state_descriptors import MapStateDescriptor, StateDescriptor
-from beadline.api.time_domain import TimeDomain
 from beadline.api.timer_service import TimerService
 from beadline.errors import StateAccessError
-from beadline.runtime.context import Clock, KeyedClock
+from beadline.runtime.context import Clock, KeyedClock, WithKey
 from beadline.runtime.gate import MIN_WATERMARK
 from beadline.state.backend import KeyedBackend
 from beadline.state.codec import Frozen
@@ -30,7 +29,22 @@ def _no_key(operator: str) -> NoKey:
     )
 
 
-class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
+class _View(ReadOnlyBroadcastState[Any, Any]):
+    """What both sides read alike."""
+
+    _state: OperatorBroadcastState
+
+    def contains(self, key: Any) -> bool:
+        return self._state.contains(key)
+
+    def keys(self) -> Iterator[Any]:
+        return self._state.keys()
+
+    def is_empty(self) -> bool:
+        return self._state.is_empty()
+
+
+class ReadOnlyView(_View):
     """The broadcast state in ``process_element`` and ``on_timer``. Values are to look at: they are shared by all
     elements of a step."""
 
@@ -48,20 +62,11 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
             return self._state.look(key)
         return self._state.look_through(key, value) if value.__class__ is Frozen else value
 
-    def contains(self, key: Any) -> bool:
-        return self._state.contains(key)
-
     def items(self) -> Iterator[tuple[Any, Any]]:
         return self._state.look_at_all()
 
-    def keys(self) -> Iterator[Any]:
-        return self._state.keys()
-
     def values(self) -> Iterator[Any]:
         return (value for _, value in self._state.look_at_all())
-
-    def is_empty(self) -> bool:
-        return self._state.is_empty()
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise StateAccessError(
@@ -72,7 +77,7 @@ class ReadOnlyView(ReadOnlyBroadcastState[Any, Any]):
     put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
 
 
-class WritableView(BroadcastState[Any, Any]):
+class WritableView(_View, BroadcastState[Any, Any]):
     """The broadcast state in ``process_broadcast_element``; of no use for writing outside of it."""
 
     def __init__(self, state: OperatorBroadcastState, gate: WriteGate) -> None:
@@ -85,20 +90,11 @@ class WritableView(BroadcastState[Any, Any]):
     def get(self, key: Any) -> Any:
         return self._state.get(key)
 
-    def contains(self, key: Any) -> bool:
-        return self._state.contains(key)
-
     def items(self) -> Iterator[tuple[Any, Any]]:
         return self._state.items()
 
-    def keys(self) -> Iterator[Any]:
-        return self._state.keys()
-
     def values(self) -> Iterator[Any]:
         return self._state.values()
-
-    def is_empty(self) -> bool:
-        return self._state.is_empty()
 
     def put(self, key: Any, value: Any) -> None:
         self._gate.check(self._state.name)
@@ -210,23 +206,15 @@ class BroadcastContext(_Timed, BroadcastProcessFunction.Context):
     """Of the broadcast side."""
 
 
-class KeyedElementContext(_Timed, KeyedBroadcastProcessFunction.OnTimerContext):
+class KeyedElementContext(_Timed, WithKey, KeyedBroadcastProcessFunction.OnTimerContext):
     """Of the keyed side that only reads, with timers."""
 
     def __init__(self, clock: KeyedClock, views: _Views, backend: KeyedBackend) -> None:
-        super().__init__(clock, views)
-        self._scope = backend.scope
-        self.domain = TimeDomain.EVENT_TIME
+        _Timed.__init__(self, clock, views)
+        WithKey.__init__(self, backend.scope)
 
     def timer_service(self) -> TimerService:
         return self._clock
-
-    def get_current_key(self) -> Any:
-        slot = self._scope.slot
-        return slot.copied() if slot.__class__ is BoxedKey else slot
-
-    def time_domain(self) -> TimeDomain:
-        return self.domain
 
 
 class KeyedBroadcastContext(_Timed, KeyedBroadcastProcessFunction.Context):

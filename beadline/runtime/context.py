@@ -16,6 +16,7 @@ from beadline.runtime.gate import MIN_WATERMARK
 from beadline.runtime.surroundings import current_surroundings
 from beadline.state.backend import KeyedBackend
 from beadline.state.key_groups import BoxedKey
+from beadline.state.keyed import Scope
 
 
 class SubtaskContext(RuntimeContext):
@@ -71,11 +72,7 @@ class SubtaskContext(RuntimeContext):
             )
         return self._backend.state(descriptor)
 
-    get_state = _state
-    get_list_state = _state
-    get_map_state = _state
-    get_reducing_state = _state
-    get_aggregating_state = _state
+    get_state = get_list_state = get_map_state = get_reducing_state = get_aggregating_state = _state
 
     def _no_operator_state(self, *_: Any) -> NoReturn:
         raise StateAccessError(
@@ -83,9 +80,7 @@ class SubtaskContext(RuntimeContext):
             "CheckpointedFunction too, and get it from context.get_operator_state_store() in initialize_state(context)."
         )
 
-    get_operator_state_store = _no_operator_state
-    get_union_list_state = _no_operator_state
-    get_broadcast_state = _no_operator_state
+    get_operator_state_store = get_union_list_state = get_broadcast_state = _no_operator_state
 
 
 class _ShippedFiles(DistributedCache):
@@ -113,10 +108,8 @@ class Clock(TimerService):
             "Put a key_by() before the operator."
         )
 
-    register_processing_time_timer = _refuse
-    register_event_time_timer = _refuse
-    delete_processing_time_timer = _refuse
-    delete_event_time_timer = _refuse
+    register_processing_time_timer = register_event_time_timer = _refuse
+    delete_processing_time_timer = delete_event_time_timer = _refuse
 
 
 class KeyedClock(Clock):
@@ -147,8 +140,8 @@ class KeyedClock(Clock):
         self._backend.event_timers.delete(self._time(timestamp), self._backend.scope.slot)
 
 
-class CallContext(ProcessFunction.Context, CoProcessFunction.Context):
-    """The context of ``process_element`` without a key."""
+class _Call:
+    """The time of the record or timer in hand, and the clocks."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -161,20 +154,12 @@ class CallContext(ProcessFunction.Context, CoProcessFunction.Context):
         return self.time
 
 
-class KeyedCallContext(KeyedProcessFunction.OnTimerContext, KeyedCoProcessFunction.OnTimerContext):
-    """The context of ``process_element`` and ``on_timer`` with a key."""
+class WithKey:
+    """The key in hand, and which clock its timer followed."""
 
-    def __init__(self, clock: KeyedClock, backend: KeyedBackend) -> None:
-        self._clock = clock
-        self._scope = backend.scope
-        self.time = MIN_WATERMARK  # what Flink shows for a record without a timestamp
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
         self.domain = TimeDomain.EVENT_TIME
-
-    def timer_service(self) -> TimerService:
-        return self._clock
-
-    def timestamp(self) -> int:
-        return self.time
 
     def get_current_key(self) -> Any:
         slot = self._scope.slot
@@ -182,3 +167,15 @@ class KeyedCallContext(KeyedProcessFunction.OnTimerContext, KeyedCoProcessFuncti
 
     def time_domain(self) -> TimeDomain:
         return self.domain
+
+
+class CallContext(_Call, ProcessFunction.Context, CoProcessFunction.Context):
+    """The context of ``process_element`` without a key."""
+
+
+class KeyedCallContext(_Call, WithKey, KeyedProcessFunction.OnTimerContext, KeyedCoProcessFunction.OnTimerContext):
+    """The context of ``process_element`` and ``on_timer`` with a key."""
+
+    def __init__(self, clock: KeyedClock, backend: KeyedBackend) -> None:
+        _Call.__init__(self, clock)
+        WithKey.__init__(self, backend.scope)

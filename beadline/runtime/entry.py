@@ -86,9 +86,7 @@ def _merge(run: worker.WorkerRun, context: RunContext, now: int, merge: MergeReq
     over = now if merge.from_root else None
     with run.files.draft() as draft:
         writer = RunWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
-        parts = merged(
-            merge.runs, run.files.read_range, groups, merge.max_parallelism, from_root=merge.from_root, now=over
-        )
+        parts = merged(merge.runs, run.files.read_range, groups, from_root=merge.from_root, now=over)
         for _, content in parts:
             writer.add(content)
         writer.finish()

@@ -99,7 +99,7 @@ def _export_keyed(request: KeyedExport, now: int) -> Iterator[tuple[str, RunRef]
     declared = {description.name: description for description in request.descriptions}
     with ExitStack() as stack:
         made: dict[str, tuple[Draft, ParquetRunWriter]] = {}
-        for _, content in merged(request.runs, read_range, range(*request.groups), request.max_parallelism, now=now):
+        for _, content in merged(request.runs, read_range, range(*request.groups), now=now):
             for name, table in content.items():
                 if name not in made:
                     draft = stack.enter_context(_draft(request, name))

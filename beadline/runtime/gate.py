@@ -35,7 +35,7 @@ class ChannelCheck:
     def chunk(self, row: Row) -> list[Any]:
         """The segments of a chunk that is next in its channel."""
         if self.ended:
-            raise ChannelError(f"{self.name}: chunk {row.seq} came behind the barrier")
+            raise ChannelError(f"{self.name}: chunk {row.seq} came after the barrier")
         if row.seq != self._next:
             raise ChannelError(f"{self.name}: expected chunk {self._next}, got {row.seq}")
         self._next += 1
@@ -56,8 +56,8 @@ class ChannelCheck:
 
 
 class WatermarkGate:
-    """The watermark of an operator: the minimum over its active channels, as Flink keeps it. Survives from step to
-    step."""
+    """The watermark of an operator: the minimum over its active channels, as Flink keeps it. Each step has a new
+    one, which goes on from the snapshot of the last."""
 
     def __init__(self, channels: Iterable[int]) -> None:
         self._watermarks = dict.fromkeys(channels, MIN_WATERMARK)

@@ -7,15 +7,14 @@ unpickled: all copies in a process are the same object, which reads its rows whe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import xxhash
 
-from beadline.common.types import new_row
 from beadline.errors import TypeMismatchError
+from beadline.state.cells import maker_of
 
 
 class Index:
@@ -102,35 +101,10 @@ def _shared(digest: str, rows: int, data: bytes) -> LookupTable:
     return table
 
 
-# -- Python values of Arrow columns: as PySpark's collect() gives them, but structs are Rows of Beadline
-
-
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    convert = _converter(column.type)
-    values: list[Any] = column.to_pylist()
-    return values if convert is None else [None if value is None else convert(value) for value in values]
-
-
-def _converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    if pa.types.is_struct(kind):
-        names = [field.name for field in kind]
-        parts = [_or_none(_converter(field.type)) for field in kind]
-        return lambda value: new_row([part(value[n]) for part, n in zip(parts, names, strict=True)], names)
-    if pa.types.is_map(kind):
-        key, item = _or_none(_converter(kind.key_type)), _or_none(_converter(kind.item_type))
-        return lambda value: {key(k): item(v) for k, v in value}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        element = _or_none(_converter(kind.value_type))
-        return lambda value: [element(v) for v in value]
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return lambda value: value.replace(tzinfo=None)
-    return None
-
-
-def _or_none(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-    if convert is None:
-        return lambda value: value
-    return lambda value: None if value is None else convert(value)
+    """As PySpark's ``collect()`` gives them, but structs are rows of Beadline."""
+    make = maker_of(column.type, None)
+    return [None if cell is None else make(cell) for cell in column.to_pylist()]
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -103,7 +103,6 @@ class SubtaskAck:
     node: int
     subtask: int
     records_in: int = 0
-    records_out: int = 0
     base_version: str | None = None
     delta: RunRef | None = None
     base_states: str | None = None

@@ -127,7 +127,7 @@ def _migrate_keyed(
     with files.draft() as draft:
         writer = RunWriter(draft.write, request.max_parallelism, by_key=True, codec=context.codec)
         groups = range(*request.groups)
-        for _, content in merged(request.runs, files.read_range, groups, request.max_parallelism):
+        for _, content in merged(request.runs, files.read_range, groups):
             writer.add(_converted(content, tables))
         writer.finish()
         version = next_version(request.runs[-1].version, f"migrated|{draft.digest}".encode())

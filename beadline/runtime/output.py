@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from beadline.api.output_tag import OutputTag
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import TypeMismatchError
-from beadline.graph.plan import PlanNode
+from beadline.graph.plan import PlanEdge, PlanNode
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.writer import IDLE, Timestamps
 from beadline.state.codec import dumps, is_immutable, loads_trusted
+
+if TYPE_CHECKING:
+    from beadline.runtime.operators.base import Operator
+
+# Local edges have channel numbers of their own, above all exchanges.
+_LOCAL_CHANNEL = 1 << 30
 
 
 class Target(Protocol):
@@ -20,6 +26,26 @@ class Target(Protocol):
     def records(self, records: list[Any], timestamps: Timestamps) -> None: ...
 
     def control(self, segment: Any) -> None: ...
+
+
+class LocalTarget:
+    """A forward edge within a level: the next operator is called."""
+
+    def __init__(self, edge: PlanEdge, operator: Operator) -> None:
+        self._operator = operator
+        self._input = edge.input_index
+        self._channel = local_channel(edge)
+
+    def records(self, records: list[Any], timestamps: Timestamps) -> None:
+        self._operator.gate.mark_active(self._channel)
+        self._operator.records(self._input, records, timestamps, None)
+
+    def control(self, segment: Any) -> None:
+        self._operator.control(self._channel, segment)
+
+
+def local_channel(edge: PlanEdge) -> int:
+    return _LOCAL_CHANNEL | edge.index
 
 
 def _taker(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
@@ -56,7 +82,6 @@ class Output:
         self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}
         self._main: list[Target] = []
         self._side: dict[str, list[Target]] = {}
-        self.count = 0
 
     def connect(self, targets: list[tuple[str | None, Target]]) -> None:
         """Set the targets of the step that begins."""
@@ -65,13 +90,11 @@ class Output:
         for tag, target in targets:
             if tag is not None:
                 self._side.setdefault(tag, []).append(target)
-        self.count = 0
 
     def emit(self, records: list[Any], timestamps: Timestamps, taken: bool = False) -> None:
         """Send records on. ``taken``: they have gone through :attr:`take`."""
         if not records:
             return
-        self.count += len(records)
         if self._convert is not None and not taken:
             records = self._converted(records, self._convert)
         self._deliver(self._main, records, timestamps)

@@ -18,55 +18,25 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
-from beadline.api.checkpointed import has_own_state
-from beadline.api.function import Function
 from beadline.errors import BeadlineError, ChannelError, StepError
-from beadline.graph.plan import CHANNEL_BITS, PlanEdge
+from beadline.graph.plan import CHANNEL_BITS
 from beadline.graph.specs import Broadcast
-from beadline.runtime import fields, poison
+from beadline.runtime import poison
+from beadline.runtime.acks import Acks
 from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
 from beadline.runtime.garbage import walk_everything_next
 from beadline.runtime.gate import ChannelCheck, WatermarkGate
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
 from beadline.runtime.operators import Operator
+from beadline.runtime.output import LocalTarget, local_channel
 from beadline.runtime.printed import Printed
 from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, DRIVER, Row, RowBuffer
 from beadline.runtime.worker import WorkerRun
-from beadline.runtime.writer import ChannelWriter, Timestamps, make_writer
+from beadline.runtime.writer import ChannelWriter, make_writer
 from beadline.state.codec import dumps
 from beadline.state.disks import is_full
 from beadline.state.key_groups import key_group_range
-from beadline.state.run import count_entries, encode_run
 from beadline.state.store import Place, Store, open_store
-from beadline.state.version import RunRef, next_version
-
-# Local edges have channel numbers of their own, above all exchanges.
-_LOCAL_CHANNEL = 1 << 30
-
-
-class LocalTarget:
-    """A forward edge within a level: the next operator is called."""
-
-    def __init__(self, edge: PlanEdge, operator: Operator) -> None:
-        self._operator = operator
-        self._input = edge.input_index
-        self._channel = local_channel(edge)
-
-    def records(self, records: list[Any], timestamps: Timestamps) -> None:
-        self._operator.gate.mark_active(self._channel)
-        self._operator.records(self._input, records, timestamps, None)
-
-    def control(self, segment: Any) -> None:
-        self._operator.control(self._channel, segment)
-
-
-def local_channel(edge: PlanEdge) -> int:
-    return _LOCAL_CHANNEL | edge.index
-
-
-def _with_plain_fields(operator: Operator) -> list[Function]:
-    """The functions whose fields are in no snapshot."""
-    return [function for function in operator.functions() if not has_own_state(function)]
 
 
 @contextlib.contextmanager
@@ -96,9 +66,8 @@ class Task:
         self._consumed: dict[tuple[int, int], str] = {}
         self._operators: list[Operator] = []
         self._by_node: dict[int, Operator] = {}
-        self._versions: dict[int, str] = {}
         self._stores: list[Store] = []
-        self._fingerprints: dict[int, list[dict[str, Any]]] = {}
+        self._acknowledging = Acks(run, header, partition)
         self.printed = Printed()
         self._started = time.perf_counter()
         self._failure: Failure | None = None
@@ -234,14 +203,13 @@ class Task:
                     store = open_store(cached, start.handle, groups, run.files.read, header.context.backend, whose)
                 run.stores[key] = store
                 self._stores.append(store)
-                self._versions[operator.node.id] = start.handle.version
             operator.states.begin(header, start.states, run.files.read)
             operator.begin(header, start, store)
             poison.guard(operator, header.poison)
             if not operator.opened:
                 operator.states.initialize()
                 operator.open()
-            self._fingerprints[operator.node.id] = [fields.fingerprint(f) for f in _with_plain_fields(operator)]
+            self._acknowledging.begin(operator, start.handle.version if start.handle is not None else None)
         for operator in self._operators:
             operator.states.notify()
 
@@ -361,65 +329,13 @@ class Task:
         try:
             for operator in self._operators:
                 with _naming(operator):
-                    acks.append(self._ack(operator))
+                    acks.append(self._acknowledging.of(operator))
             if self._header.final:
                 for operator in self._operators:
                     operator.close()
         except Exception as error:
             self._take(error)
         return acks
-
-    def _ack(self, operator: Operator) -> SubtaskAck:
-        ack = SubtaskAck(operator.node.id, self._partition)
-        operator.states.snapshot()
-        operator.finish(ack)
-        if operator.backend is not None:
-            self._write_delta(operator, ack)
-        self._write_states(operator, ack)
-        ack.descriptions = operator.descriptions()
-        ack.changed_fields = self._changed_fields(operator)
-        return ack
-
-    def _write_delta(self, operator: Operator, ack: SubtaskAck) -> None:
-        assert operator.backend is not None
-        node = operator.node
-        store = self._run.stores[node.id, self._partition]
-        try:
-            content = operator.backend.finish()
-            data = encode_run(content, node.max_parallelism, codec=self._header.context.codec)
-        except BeadlineError as error:
-            raise UserCodeError(node.name, "(state)", error) from error
-        base = self._versions[node.id]
-        ack.base_version = base
-        ack.keys = store.count()
-        if not data:
-            return
-        version = next_version(base, data)
-        ack.touched = count_entries(content)
-        if len(data) <= self._header.context.inline_limit:
-            ack.delta = RunRef(version, ack.touched, len(data), inline=data)
-        else:
-            ack.delta = self._run.files.store(f"{version}.run", data, version, ack.touched)
-        store.keep(version, content)
-
-    def _write_states(self, operator: Operator, ack: SubtaskAck) -> None:
-        try:
-            for name, complaint in operator.states.complaints():
-                if (operator.node.id, f"state {name}") not in self._run.reported:
-                    self._run.reported.add((operator.node.id, f"state {name}"))
-                    ack.warnings.append(complaint)
-            ack.base_states, ack.states = operator.states.store(self._run.files)
-        except BeadlineError as error:
-            raise UserCodeError(operator.node.name, "(operator state)", error) from error
-
-    def _changed_fields(self, operator: Operator) -> list[str]:
-        names = []
-        for function, before in zip(_with_plain_fields(operator), self._fingerprints[operator.node.id], strict=True):
-            for name in fields.changed(before, function):
-                if (operator.node.id, name) not in self._run.reported:
-                    self._run.reported.add((operator.node.id, name))
-                    names.append(f"{type(function).__name__}.{name}")
-        return names
 
     def _finish_writers(self) -> list[tuple[ChannelWriter, list[tuple[int, int, int, str]]]]:
         ends: list[tuple[ChannelWriter, list[tuple[int, int, int, str]]]] = []

@@ -43,7 +43,7 @@ _EXPIRING: dict[type[StateDescriptor], Any] = {
 
 EVENT_TIMERS = "_event-timers"
 PROCESSING_TIMERS = "_processing-timers"
-_TIMERS = {EVENT_TIMERS: "EventTimeTimers", PROCESSING_TIMERS: "ProcessingTimeTimers"}
+TIMERS = {EVENT_TIMERS: "EventTimeTimers", PROCESSING_TIMERS: "ProcessingTimeTimers"}
 
 
 class KeyedBackend:
@@ -148,7 +148,7 @@ class KeyedBackend:
         config = None if known is None else known[0].ttl_config
         if config is None:
             return None
-        cleanup = config.cleanup_strategies
+        cleanup = config.get_cleanup_strategies()
         return config.ttl_ms if cleanup.is_cleanup_in_background() or cleanup.in_full_snapshot() else None
 
     def finish(self) -> RunContent:
@@ -160,10 +160,10 @@ class KeyedBackend:
             if changes:
                 content[name] = TableChanges(table.kind, table.namespaced, changes, self._ttl_ms(name))
         self._timers_set.clear()
-        for name in _TIMERS.keys() & content.keys():
+        for name in TIMERS.keys() & content.keys():
             # Every keyed operator has these tables; it has timers once one was set.
             self._timers_set.append(
-                StateDescription(name, TimerTable.kind, descriptor=_TIMERS[name], namespaced=content[name].namespaced)
+                StateDescription(name, TimerTable.kind, descriptor=TIMERS[name], namespaced=content[name].namespaced)
             )
         self._tables = {}
         self._store = None

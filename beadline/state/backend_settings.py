@@ -8,6 +8,7 @@ from typing import Any
 
 from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
+from beadline.state.files import local_path
 
 __all__ = ["KEYS", "BackendSettings", "RocksSettings", "require_rocksdict"]
 
@@ -194,8 +195,8 @@ def _directories(configuration: Configuration) -> tuple[str, ...]:
     text = configuration.get_string(DIRECTORIES, None) or ""
     found = []
     for path in filter(None, map(str.strip, text.split(","))):
-        local = path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
-        if "://" in local:
+        local = local_path(path)
+        if local is None:
             raise ConfigurationError(f"{DIRECTORIES}: {path!r} is not on a local disk")
         found.append(local)
     return tuple(found)

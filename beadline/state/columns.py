@@ -8,7 +8,7 @@ column                  holds
 ``window``              of state that belongs to windows: ``start`` and ``end``; null for the global window
 ``value``               of the declared type; a list of elements for list state, a map for map state. With a time to
                         live, each value or element is a struct of ``timestamp`` and ``value``
-``timestamp``           of timers, instead of a value: one row a timer
+``timestamp``           of timers, instead of a value: one row per timer
 ``pickled``             mostly null: the whole entry, pickled, where a declared type can't hold it exactly
 ======================= ====================================================================================
 
@@ -24,50 +24,18 @@ from typing import Any
 import pyarrow as pa
 
 from beadline.api.windows.window import GlobalWindow
-from beadline.common.type_description import type_to_text
-from beadline.common.typeinfo import TypeInformation
 from beadline.errors import KeyEncodingError
 from beadline.state.codec import dumps, loads
 from beadline.state.columns_nested import ListColumn, MapColumn, StructColumn, tuples
-from beadline.state.columns_types import arrow_type, column_of_text
+from beadline.state.columns_types import column_of_text
 from beadline.state.columns_values import Built, Column, array_of, integers
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import BoxedKey, indexed
-from beadline.state.run import TableChanges, sorted_rows
+from beadline.state.run import TableChanges
 from beadline.state.tables import Changes
-
-__all__ = ["KeyedColumns", "arrow_type", "from_batch", "keyed_columns", "keyed_schema", "to_batch"]
 
 GROUP, KEY, WINDOW, VALUE, TIMESTAMP, PICKLED = "key_group", "key", "window", "value", "timestamp", "pickled"
 _GLOBAL = GlobalWindow.get()
-
-
-def keyed_schema(description: StateDescription, key_type: TypeInformation) -> pa.Schema:
-    """The columns of a state."""
-    return keyed_columns(description, key_type).schema
-
-
-def to_batch(
-    table: TableChanges, description: StateDescription, key_type: TypeInformation, max_parallelism: int
-) -> pa.RecordBatch:
-    """A settled table as rows, by key group and key."""
-    columns = keyed_columns(description, key_type)
-    return columns.batch(*sorted_rows(table.changes, table.namespaced, max_parallelism))
-
-
-def from_batch(
-    batch: pa.RecordBatch,
-    description: StateDescription,
-    key_type: TypeInformation,
-    key_groups: range | None = None,
-) -> TableChanges:
-    """The table that some rows make, of some key groups only."""
-    return keyed_columns(description, key_type).table(batch, key_groups)
-
-
-def keyed_columns(description: StateDescription, key_type: TypeInformation | str) -> KeyedColumns:
-    """The columns of a state; the key's type may be given as its text."""
-    return KeyedColumns(description, key_type if isinstance(key_type, str) else type_to_text(key_type))
 
 
 class KeyedColumns:

@@ -106,11 +106,7 @@ class ListColumn(Column):
         self.described = element.described
 
     def build(self, values: Sequence[Any]) -> Built:
-        bad: set[int] = set()
-        if not {list}.issuperset(map(type, values)):
-            bad = {i for i, value in enumerate(values) if value is not None and type(value) is not list}
-        lists = [value if type(value) is list else None for value in values]
-        return self.build_lists(lists, bad, frozen=False)
+        return self.build_lists(*_only(list, values), frozen=False)
 
     def build_lists(self, lists: Sequence[list[Any] | None], bad: set[int], frozen: bool) -> Built:
         """:param frozen: elements are as a store keeps them"""
@@ -138,11 +134,7 @@ class MapColumn(Column):
         self.described = key.described or value.described
 
     def build(self, values: Sequence[Any]) -> Built:
-        bad: set[int] = set()
-        if not {dict}.issuperset(map(type, values)):
-            bad = {i for i, value in enumerate(values) if value is not None and type(value) is not dict}
-        maps = [value if type(value) is dict else None for value in values]
-        return self.build_maps(maps, bad, frozen=False)
+        return self.build_maps(*_only(dict, values), frozen=False)
 
     def build_maps(self, maps: Sequence[dict[Any, Any] | None], bad: set[int], frozen: bool) -> Built:
         """:param frozen: values are as a store keeps them"""
@@ -171,6 +163,14 @@ class MapColumn(Column):
             keys = list(map(map_indexed, keys))
         items = (self.value.read_frozen if frozen else self.value.read)(array.items.slice(start, size))
         return _divided(array, offsets, list(zip(keys, items, strict=True)), dict)
+
+
+def _only(kind: type, values: Sequence[Any]) -> tuple[Sequence[Any], set[int]]:
+    """The values that are of this very class, None in the place of others, and where those others are."""
+    if {kind}.issuperset(map(type, values)):
+        return values, set()
+    bad = {i for i, value in enumerate(values) if value is not None and type(value) is not kind}
+    return [value if type(value) is kind else None for value in values], bad
 
 
 def _flattened(groups: Sequence[Collection[Any] | None]) -> tuple[list[int], list[Any]]:

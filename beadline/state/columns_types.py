@@ -6,20 +6,16 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
 from beadline.common._types.classes import ClassTypeInfo, new_instance
+from beadline.common._types.collections import ElementsTypeInfo
 from beadline.common.type_description import classes_of, type_from_text
 from beadline.common.typeinfo import (
-    BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
     ExternalTypeInfo,
-    ListTypeInfo,
     LocalTimeTypeInfo,
     MapTypeInfo,
-    ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TimestampTypeInfo,
@@ -56,11 +52,6 @@ _LOCAL = {
 }
 
 
-def arrow_type(info: TypeInformation) -> pa.DataType:
-    """The Arrow type that keeps values of a declared type."""
-    return column_of(info).arrow
-
-
 def column_of(info: TypeInformation) -> Column:
     """The column that keeps values of a declared type; pickles for any type it does not know."""
     if isinstance(info, BasicTypeInfo):
@@ -77,9 +68,7 @@ def column_of(info: TypeInformation) -> Column:
         return column_of(info._type_info)
     if isinstance(info, PrimitiveArrayTypeInfo) and info._is_bytes():
         return plain.byte_strings()
-    if isinstance(info, (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo)):
-        return ListColumn(column_of(info._element_type))
-    if isinstance(info, ListTypeInfo):
+    if isinstance(info, ElementsTypeInfo):
         return ListColumn(column_of(info.elem_type))
     if isinstance(info, MapTypeInfo):
         return MapColumn(column_of(info._key_type_info), column_of(info._value_type_info))

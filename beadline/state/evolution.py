@@ -26,9 +26,9 @@ from typing import Any
 
 from beadline.api.state_descriptors import StateMigration
 from beadline.common._types.classes import ClassTypeInfo, changed_copy, default_makers, new_instance
+from beadline.common._types.collections import ElementsTypeInfo
 from beadline.common.type_description import classes_of, readable, type_from_text, type_to_text
 from beadline.common.typeinfo import (
-    BasicArrayTypeInfo,
     BasicTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -60,7 +60,6 @@ _CONVERTED: dict[tuple[str, str], Converter] = {
     **{(whole, "FLOAT"): float for whole in ("BYTE", "SHORT")},
     **{(whole, "BIG_DEC"): Decimal for whole in _INTEGERS},
 }
-_ARRAYS = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo, PrimitiveArrayTypeInfo)
 _HOOK = "convert the old values with descriptor.migrate_from(old_type, function)"
 
 
@@ -154,7 +153,7 @@ def _as_rows(info: TypeInformation) -> TypeInformation:
     if isinstance(info, MapTypeInfo):
         return MapTypeInfo(_as_rows(info._key_type_info), _as_rows(info._value_type_info))
     if isinstance(info, (ListTypeInfo, ObjectArrayTypeInfo)):
-        return type(info)(_as_rows(_element(info)))
+        return type(info)(_as_rows(info.elem_type))
     return info
 
 
@@ -180,8 +179,8 @@ def type_converter(old: TypeInformation, new: TypeInformation) -> Converter | No
         return _by_position(old, new)
     if isinstance(old, MapTypeInfo) and isinstance(new, MapTypeInfo):
         return _map_converter(old, new)
-    if isinstance(old, _ARRAYS) and type(old) is type(new) and not _is_bytes(old) and not _is_bytes(new):
-        return _list_converter(_within("an element", _element(old), _element(new)))
+    if isinstance(old, ElementsTypeInfo) and type(old) is type(new) and not _is_bytes(old) and not _is_bytes(new):
+        return _list_converter(_within("an element", old.elem_type, new.elem_type))
     pair = (readable(type_to_text(old)), readable(type_to_text(new)))
     if pair in _ALIKE:
         return None
@@ -211,15 +210,9 @@ def _bare(info: TypeInformation) -> TypeInformation:
     return info
 
 
-def _element(info: Any) -> TypeInformation:
-    element: TypeInformation = info.elem_type if isinstance(info, ListTypeInfo) else info._element_type
-    return element
-
-
 def _is_bytes(info: TypeInformation) -> bool:
     """Whether its values may be ``bytes``."""
-    one_byte = _element(info) == BasicTypeInfo.BYTE_TYPE_INFO()
-    return one_byte and isinstance(info, (ListTypeInfo, PrimitiveArrayTypeInfo))
+    return isinstance(info, (ListTypeInfo, PrimitiveArrayTypeInfo)) and info.elem_type == BasicTypeInfo.BYTE_TYPE_INFO()
 
 
 def _within(where: str, old: TypeInformation, new: TypeInformation) -> Converter | None:

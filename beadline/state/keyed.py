@@ -1,8 +1,7 @@
 """The state handles that user code holds, over the tables of one step.
 
 A handle is made once, when the function opens, and re-pointed at the tables of every step. It reads the current slot
-from a
-:class:`Scope`, which the operator sets before each call.
+from a :class:`Scope`, which the operator sets before each call.
 """
 
 from __future__ import annotations
@@ -132,7 +131,9 @@ class KeyedValueState(StateHandle, ValueState[Any]):
         self.update(None)
 
 
-class KeyedListState(StateHandle, ListState[Any]):
+class ListHandle(StateHandle, ListState[Any]):
+    """What lists share, whether their elements expire or not."""
+
     kind = "list"
     _table: ListTable
 
@@ -140,6 +141,15 @@ class KeyedListState(StateHandle, ListState[Any]):
         super().__init__(descriptor, scope)
         self._convert = checked_converter(descriptor.name, descriptor.elem_type_info)
 
+    def add_all(self, values: list[Any]) -> None:
+        for value in values:
+            self.add(value)
+
+    def clear(self) -> None:
+        self._table.replace(self._scope.slot, [])
+
+
+class KeyedListState(ListHandle):
     def get(self) -> Iterable[Any]:
         return self._table.get(self._scope.slot) or []
 
@@ -148,12 +158,8 @@ class KeyedListState(StateHandle, ListState[Any]):
             raise TypeMismatchError(f"list state '{self._descriptor.name}' can't hold None")
         self._table.append(self._scope.slot, value if self._convert is None else self._convert(value))
 
-    def add_all(self, values: list[Any]) -> None:
-        for value in values:
-            self.add(value)
-
     def merge_slots(self, sources: Iterable[Any], target: Any) -> None:
-        """Move the lists of several slots behind the target's, and empty them."""
+        """Move the lists of several slots to the end of the target's, and empty them."""
         for source in sources:
             for item in self._table.get(source) or ():
                 self._table.append(target, item)
@@ -163,11 +169,10 @@ class KeyedListState(StateHandle, ListState[Any]):
         items = list(values) if self._convert is None else [self._convert(value) for value in values]
         self._table.replace(self._scope.slot, items)
 
-    def clear(self) -> None:
-        self._table.replace(self._scope.slot, [])
 
+class MapHandle(StateHandle, MapState[Any, Any]):
+    """What maps share, whether their entries expire or not."""
 
-class KeyedMapState(StateHandle, MapState[Any, Any]):
     kind = "map"
     _table: MapTable
 
@@ -176,6 +181,18 @@ class KeyedMapState(StateHandle, MapState[Any, Any]):
         self._convert_key = checked_converter(descriptor.name, descriptor.key_type_info)
         self._convert = checked_converter(descriptor.name, descriptor.value_type_info)
 
+    def put_all(self, dict_value: dict[Any, Any]) -> None:
+        for key, value in dict_value.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        self._table.remove(self._scope.slot, key)
+
+    def clear(self) -> None:
+        self._table.clear(self._scope.slot)
+
+
+class KeyedMapState(MapHandle):
     def get(self, key: Any) -> Any:
         value = self._table.get(self._scope.slot, key)
         return None if value is MISSING else value
@@ -186,13 +203,6 @@ class KeyedMapState(StateHandle, MapState[Any, Any]):
         if self._convert is not None and value is not None:
             value = self._convert(value)
         self._table.put(self._scope.slot, key, value)
-
-    def put_all(self, dict_value: dict[Any, Any]) -> None:
-        for key, value in dict_value.items():
-            self.put(key, value)
-
-    def remove(self, key: Any) -> None:
-        self._table.remove(self._scope.slot, key)
 
     def contains(self, key: Any) -> bool:
         return self._table.get(self._scope.slot, key) is not MISSING
@@ -210,19 +220,44 @@ class KeyedMapState(StateHandle, MapState[Any, Any]):
     def is_empty(self) -> bool:
         return next(self._table.items(self._scope.slot), None) is None
 
-    def clear(self) -> None:
-        self._table.clear(self._scope.slot)
 
-
-class KeyedReducingState(StateHandle, ReducingState[Any]):
-    kind = "value"
-    _table: ValueTable
-
+class ReducingHandle(StateHandle, ReducingState[Any]):
     def __init__(self, descriptor: ReducingStateDescriptor, scope: Scope) -> None:
         super().__init__(descriptor, scope)
-        self._reduce = descriptor.get_reduce_function().reduce
+        self._reduce = self._merge = descriptor.get_reduce_function().reduce
         self._convert = checked_converter(descriptor.name, descriptor.type_info)
 
+
+class AggregatingHandle(StateHandle, AggregatingState[Any, Any]):
+    def __init__(self, descriptor: AggregatingStateDescriptor, scope: Scope) -> None:
+        super().__init__(descriptor, scope)
+        self._aggregate = descriptor.get_agg_function()
+        self._merge = self._aggregate.merge
+        self._convert = checked_converter(descriptor.name, descriptor.type_info)
+
+
+class _Folded(StateHandle):
+    """One value per slot that all that is added goes into."""
+
+    kind = "value"
+    _table: ValueTable
+    _merge: Callable[[Any, Any], Any]
+
+    def merge_slots(self, sources: Iterable[Any], target: Any) -> None:
+        """Merge the values of several slots into the target's, and empty them."""
+        merged = self._table.get(target)
+        for source in sources:
+            value = self._table.get(source)
+            if value is not None:
+                merged = value if merged is None else self._merge(merged, value)
+            self._table.put(source, None)
+        self._table.put(target, merged)
+
+    def clear(self) -> None:
+        self._table.put(self._scope.slot, None)
+
+
+class KeyedReducingState(_Folded, ReducingHandle):
     def get(self) -> Any:
         return self._table.get(self._scope.slot)
 
@@ -232,29 +267,8 @@ class KeyedReducingState(StateHandle, ReducingState[Any]):
         reduced = value if current is None else self._reduce(current, value)
         self._table.put(slot, reduced if self._convert is None else self._convert(reduced))
 
-    def merge_slots(self, sources: Iterable[Any], target: Any) -> None:
-        """Fold the values of several slots into the target's, and empty them."""
-        merged = self._table.get(target)
-        for source in sources:
-            value = self._table.get(source)
-            if value is not None:
-                merged = value if merged is None else self._reduce(merged, value)
-            self._table.put(source, None)
-        self._table.put(target, merged)
 
-    def clear(self) -> None:
-        self._table.put(self._scope.slot, None)
-
-
-class KeyedAggregatingState(StateHandle, AggregatingState[Any, Any]):
-    kind = "value"
-    _table: ValueTable
-
-    def __init__(self, descriptor: AggregatingStateDescriptor, scope: Scope) -> None:
-        super().__init__(descriptor, scope)
-        self._aggregate = descriptor.get_agg_function()
-        self._convert = checked_converter(descriptor.name, descriptor.type_info)
-
+class KeyedAggregatingState(_Folded, AggregatingHandle):
     def get(self) -> Any:
         accumulator = self._table.get(self._scope.slot)
         return None if accumulator is None else self._aggregate.get_result(accumulator)
@@ -266,16 +280,3 @@ class KeyedAggregatingState(StateHandle, AggregatingState[Any, Any]):
             accumulator = self._aggregate.create_accumulator()
         accumulator = self._aggregate.add(value, accumulator)
         self._table.put(slot, accumulator if self._convert is None else self._convert(accumulator))
-
-    def merge_slots(self, sources: Iterable[Any], target: Any) -> None:
-        """Merge the accumulators of several slots into the target's, and empty them."""
-        merged = self._table.get(target)
-        for source in sources:
-            accumulator = self._table.get(source)
-            if accumulator is not None:
-                merged = accumulator if merged is None else self._aggregate.merge(merged, accumulator)
-            self._table.put(source, None)
-        self._table.put(target, merged)
-
-    def clear(self) -> None:
-        self._table.put(self._scope.slot, None)

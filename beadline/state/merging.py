@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from beadline.state.key_groups import encode_slot
@@ -37,7 +38,6 @@ def merged(
     runs: Sequence[RunRef],
     read_range: ReadRunRange,
     key_groups: range,
-    max_parallelism: int,
     budget: int = BUDGET,
     *,
     from_root: bool = True,
@@ -55,7 +55,7 @@ def merged(
     :param now: if they are settled, leave out what has expired by this time
     :param tables: read only these
     """
-    sources = [_Source(run, read_range, key_groups, max_parallelism, tables) for run in runs]
+    sources = [_Source(run, read_range, key_groups, tables) for run in runs]
     shelf = _Shelf(budget // 2)
     for part in _slices(sources, key_groups, budget):
         weight = sum(source.weight_of(part) for source in sources)
@@ -78,20 +78,15 @@ class _Source:
     """One of the runs."""
 
     def __init__(
-        self,
-        run: RunRef,
-        read_range: ReadRunRange,
-        key_groups: range,
-        max_parallelism: int,
-        tables: Collection[str] | None,
+        self, run: RunRef, read_range: ReadRunRange, key_groups: range, tables: Collection[str] | None
     ) -> None:
         first, end = run.groups or (key_groups.start, key_groups.stop)
         self._key_groups = _both(key_groups, range(first, end))
-        self._reader: RunReader = open_run(lambda at, size: read_range(run, at, size), run.size, repr(run))
+        self._reader: RunReader = open_run(partial(read_range, run), run.size, repr(run))
         wanted = self._reader.blocks if tables is None else [b for b in self._reader.blocks if b.name in tables]
         self.blocks = [block for block in wanted if block.overlaps(self._key_groups)]
         self._keys: dict[int, tuple[bytes, bytes]] = {}
-        self._weights = [0.0] * max_parallelism
+        self._weights = [0.0] * key_groups.stop
         for block in self.blocks:
             share = weight_of(block) / (block.last - block.first + 1)
             for group in _both(range(block.first, block.last + 1), self._key_groups):

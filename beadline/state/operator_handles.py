@@ -177,32 +177,23 @@ def with_unions(handles: Sequence[OperatorStateHandle | None], subtask: int) -> 
 def redistribute(
     states_by_old_subtask: Sequence[Mapping[str, StateContent]], new_parallelism: int, max_parallelism: int = 128
 ) -> list[dict[str, StateContent]]:
-    """What each new subtask starts from. With the same parallelism lists and raw bytes stay where they are.
+    """What each new subtask starts from, of states that are dealt out: lists and raw bytes.
 
     As in Flink, the subtasks that get one element more than others begin, for each state, where those of the state
     before ended.
     """
-    modes = _modes_of(states_by_old_subtask)
     dealt: list[dict[str, StateContent]] = [{} for _ in range(new_parallelism)]
-    same = len(states_by_old_subtask) == new_parallelism
     start = 0
-    for name, mode in modes.items():
-        lists = [states[name].items if name in states else [] for states in states_by_old_subtask]
-        if mode == UNION:
-            shares = [[item for items in lists for item in items]] * new_parallelism
-        elif mode == BROADCAST:
-            holders = [states[name].items for states in states_by_old_subtask if name in states]
-            shares = [holders[i % len(holders)] for i in range(new_parallelism)]
-        elif same:
-            shares = lists
-        elif mode == KEYED_RAW:
-            shares = [[] for _ in range(new_parallelism)]
-            for group, data in (item for items in lists for item in items):
+    for name, mode in _modes_of(states_by_old_subtask).items():
+        items = [item for states in states_by_old_subtask if name in states for item in states[name].items]
+        if mode == KEYED_RAW:
+            shares: list[list[Any]] = [[] for _ in range(new_parallelism)]
+            for group, data in items:
                 shares[subtask_of_key_group(group, new_parallelism, max_parallelism)].append((group, data))
         else:
-            shares, start = _split([item for items in lists for item in items], new_parallelism, start)
+            shares, start = _split(items, new_parallelism, start)
         for states, share in zip(dealt, shares, strict=True):
-            states[name] = StateContent(mode, list(share))
+            states[name] = StateContent(mode, share)
     return dealt
 
 

@@ -23,7 +23,7 @@ from pyarrow import parquet as pq
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import BeadlineError, ConfigurationError, VersionError
-from beadline.state.columns import GROUP, KeyedColumns, keyed_columns
+from beadline.state.columns import GROUP, KeyedColumns
 from beadline.state.description import KEYED, StateDescription
 from beadline.state.run import PARQUET_MAGIC, Block, LoadedBlock, ReadRange, RunReader, TableChanges, sorted_rows
 
@@ -229,7 +229,7 @@ class ParquetRunWriter:
         :param key_type: a type, or its text
         """
         text = key_type if isinstance(key_type, str) else type_to_text(key_type)
-        self._columns = keyed_columns(description, text)
+        self._columns = KeyedColumns(description, text)
         self._max_parallelism = max_parallelism
         about = {**describe_state(description), "key_type": text, "max_parallelism": max_parallelism}
         self._sink = ParquetSink(write, self._columns.schema, about, [GROUP])

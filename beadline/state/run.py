@@ -327,14 +327,6 @@ def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run
     return open_run(lambda offset, size: view[offset : offset + size], len(data), where).content(key_groups)
 
 
-def read_blocks(
-    read: ReadRange, size: int, key_groups: range | None = None, where: str = "a run"
-) -> Iterator[tuple[str, TableChanges]]:
-    """The changes of a run, a block at a time, so that a run need not fit into memory. Parameters are those of
-    :func:`open_run`."""
-    yield from open_run(read, size, where).parts(key_groups)
-
-
 def add_part(content: RunContent, name: str, part: TableChanges) -> None:
     """Add what another block of the same run holds of a table."""
     table = content.get(name)

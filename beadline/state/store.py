@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sortedcontainers import SortedDict
@@ -17,7 +18,7 @@ from sortedcontainers import SortedDict
 from beadline.errors import StateMismatchError
 from beadline.state.backend_settings import ROCKSDB, BackendSettings
 from beadline.state.files import read_range
-from beadline.state.run import RunContent, decode_run, read_blocks
+from beadline.state.run import RunContent, decode_run, open_run
 from beadline.state.tables import TABLE_KINDS, Table
 from beadline.state.timers import TimerTable
 from beadline.state.version import Handle, RunRef
@@ -117,7 +118,7 @@ class HeapStore(Store):
         # A store that took a part of it stands nowhere.
         self.version = ""
         groups = run.restricted(self.key_groups).key_groups
-        for name, table in read_blocks(lambda at, size: read_range(run, at, size), run.size, groups, repr(run)):
+        for name, table in open_run(partial(read_range, run), run.size, repr(run)).parts(groups):
             self._apply({name: table})
 
     def _apply(self, content: RunContent) -> None:

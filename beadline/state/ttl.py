@@ -1,4 +1,4 @@
-"""State that expires: handles that keep a timestamp beside every value.
+"""State that expires: handles that keep a timestamp with every value.
 
 Time is the step's processing time, so that a re-run decides alike. List and map state expire per element. What
 expired is never returned unless the descriptor asks for it, and a sweep at the end of each step removes what nobody
@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from beadline.api.state import AggregatingState, ListState, MapState, ReducingState, ValueState
-from beadline.api.state_descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from beadline.api.state import ValueState
+from beadline.api.state_descriptors import StateDescriptor, ValueStateDescriptor
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.errors import TypeMismatchError
-from beadline.state.keyed import Scope, StateHandle, checked_converter
-from beadline.state.tables import MISSING, ListTable, MapTable, ValueTable
+from beadline.state.keyed import (
+    AggregatingHandle,
+    ListHandle,
+    MapHandle,
+    ReducingHandle,
+    Scope,
+    StateHandle,
+    checked_converter,
+)
+from beadline.state.tables import MISSING, ValueTable
 
-_SWEEP_PER_ACCESS = 5
 _SWEEP_AT_MOST = 50_000
 
 
@@ -36,9 +36,10 @@ class _Expiring(StateHandle):
         config = descriptor.ttl_config
         assert config is not None
         self._ttl = config.ttl_ms
-        self._refresh_on_read = config.update_type is StateTtlConfig.UpdateType.OnReadAndWrite
-        self._show_expired = config.state_visibility is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
-        self._sweeps = config.cleanup_strategies.is_cleanup_in_background()
+        self._refresh_on_read = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
+        self._show_expired = config.get_state_visibility() is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+        strategy = config.get_cleanup_strategies().get_incremental_cleanup_strategy()
+        self._per_access = 0 if strategy is None else strategy.get_cleanup_size()
         self._accesses = 0
         self._swept_to: Any = None
 
@@ -46,10 +47,10 @@ class _Expiring(StateHandle):
         return written_at + self._ttl > self._scope.now
 
     def sweep(self) -> None:
-        """Remove some of what expired: a few entries per access, as Flink's heap backend does by default."""
-        budget = min(self._accesses * _SWEEP_PER_ACCESS, _SWEEP_AT_MOST)
+        """Remove some of what expired: a few entries per access, as Flink's heap backend does."""
+        budget = min(self._accesses * self._per_access, _SWEEP_AT_MOST)
         self._accesses = 0
-        if not self._sweeps or budget == 0:
+        if budget == 0:
             return
         slots, self._swept_to = self._table.walk(self._swept_to, budget)
         saved = self._scope.slot
@@ -63,7 +64,7 @@ class _Expiring(StateHandle):
 
 
 class _ExpiringValue(_Expiring):
-    """One ``(written at, value)`` a slot; value, reducing and aggregating state build on it."""
+    """One ``(written at, value)`` per slot; value, reducing and aggregating state build on it."""
 
     kind = "value"
     _table: ValueTable
@@ -106,12 +107,7 @@ class ExpiringValueState(_ExpiringValue, ValueState[Any]):
         self._write(value if self._convert is None or value is None else self._convert(value))
 
 
-class ExpiringReducingState(_ExpiringValue, ReducingState[Any]):
-    def __init__(self, descriptor: ReducingStateDescriptor, scope: Scope) -> None:
-        super().__init__(descriptor, scope)
-        self._reduce = descriptor.get_reduce_function().reduce
-        self._convert = checked_converter(descriptor.name, descriptor.type_info)
-
+class ExpiringReducingState(_ExpiringValue, ReducingHandle):
     def get(self) -> Any:
         return self._read()
 
@@ -121,12 +117,7 @@ class ExpiringReducingState(_ExpiringValue, ReducingState[Any]):
         self._write(reduced if self._convert is None else self._convert(reduced))
 
 
-class ExpiringAggregatingState(_ExpiringValue, AggregatingState[Any, Any]):
-    def __init__(self, descriptor: AggregatingStateDescriptor, scope: Scope) -> None:
-        super().__init__(descriptor, scope)
-        self._aggregate = descriptor.get_agg_function()
-        self._convert = checked_converter(descriptor.name, descriptor.type_info)
-
+class ExpiringAggregatingState(_ExpiringValue, AggregatingHandle):
     def get(self) -> Any:
         accumulator = self._read()
         return None if accumulator is None else self._aggregate.get_result(accumulator)
@@ -139,14 +130,7 @@ class ExpiringAggregatingState(_ExpiringValue, AggregatingState[Any, Any]):
         self._write(accumulator if self._convert is None else self._convert(accumulator))
 
 
-class ExpiringListState(_Expiring, ListState[Any]):
-    kind = "list"
-    _table: ListTable
-
-    def __init__(self, descriptor: ListStateDescriptor, scope: Scope) -> None:
-        super().__init__(descriptor, scope)
-        self._convert = checked_converter(descriptor.name, descriptor.elem_type_info)
-
+class ExpiringListState(_Expiring, ListHandle):
     def get(self) -> Iterable[Any]:
         self._accesses += 1
         slot, now = self._scope.slot, self._scope.now
@@ -165,16 +149,9 @@ class ExpiringListState(_Expiring, ListState[Any]):
         value = value if self._convert is None else self._convert(value)
         self._table.append(self._scope.slot, (self._scope.now, value))
 
-    def add_all(self, values: list[Any]) -> None:
-        for value in values:
-            self.add(value)
-
     def update(self, values: list[Any]) -> None:
         self.clear()
         self.add_all(values)
-
-    def clear(self) -> None:
-        self._table.replace(self._scope.slot, [])
 
     def _sweep_slot(self, slot: Any) -> None:
         entries = self._table.get(slot) or []
@@ -183,15 +160,7 @@ class ExpiringListState(_Expiring, ListState[Any]):
             self._table.replace(slot, alive)
 
 
-class ExpiringMapState(_Expiring, MapState[Any, Any]):
-    kind = "map"
-    _table: MapTable
-
-    def __init__(self, descriptor: MapStateDescriptor, scope: Scope) -> None:
-        super().__init__(descriptor, scope)
-        self._convert_key = checked_converter(descriptor.name, descriptor.key_type_info)
-        self._convert = checked_converter(descriptor.name, descriptor.value_type_info)
-
+class ExpiringMapState(_Expiring, MapHandle):
     def _read(self, key: Any) -> Any:
         self._accesses += 1
         slot = self._scope.slot
@@ -217,13 +186,6 @@ class ExpiringMapState(_Expiring, MapState[Any, Any]):
             value = self._convert(value)
         self._table.put(self._scope.slot, key, (self._scope.now, value))
 
-    def put_all(self, dict_value: dict[Any, Any]) -> None:
-        for key, value in dict_value.items():
-            self.put(key, value)
-
-    def remove(self, key: Any) -> None:
-        self._table.remove(self._scope.slot, key)
-
     def contains(self, key: Any) -> bool:
         return self._read(key) is not MISSING
 
@@ -243,9 +205,6 @@ class ExpiringMapState(_Expiring, MapState[Any, Any]):
 
     def is_empty(self) -> bool:
         return next(self.items(), None) is None
-
-    def clear(self) -> None:
-        self._table.clear(self._scope.slot)
 
     def _sweep_slot(self, slot: Any) -> None:
         for key, entry in list(self._table.items(slot)):

@@ -14,12 +14,13 @@ from operator import itemgetter
 from typing import Any
 
 from beadline.checkpoint.snapshot import OperatorSnapshot
+from beadline.state import slicing
 from beadline.state.files import read_range
 from beadline.state.key_groups import encode_slot, hash_encoded
-from beadline.state.run import read_blocks
+from beadline.state.run import open_run
 from beadline.state.tables import Changes
 from beadline.state.version import Handle, RunRef
-from beadline.state_processor.slices import Slice, boundaries, owner_of, relevant, share_of, split
+from beadline.state_processor.slices import Slice, boundaries, owner_of, share_of
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,18 @@ def pairs_of(older: OperatorSnapshot, newer: OperatorSnapshot, slots: int) -> li
     maximum = newer.max_parallelism
     return [
         Pair(
-            Slice(relevant(old_runs, part), part, maximum),
-            Slice(relevant(new_runs, part), part, maximum),
-            None if differing is None else relevant(differing, part),
+            Slice(slicing.within(old_runs, part), part, maximum),
+            Slice(slicing.within(new_runs, part), part, maximum),
+            None if differing is None else slicing.within(differing, part),
         )
         for groups, old_runs, new_runs, differing, size in found
-        for part in split(groups, -(-size // share))
+        for part in slicing.slices_of(groups, size / share)
     ]
 
 
 def _within(handle: Handle | None, groups: range) -> Handle:
     """A handle as far as it counts for some key groups."""
-    return Handle("") if handle is None else Handle(handle.root, relevant(handle.runs, groups))
+    return Handle("") if handle is None else Handle(handle.root, slicing.within(handle.runs, groups))
 
 
 def _differing(before: Handle, after: Handle, groups: range) -> tuple[RunRef, ...] | None:
@@ -104,7 +105,7 @@ def _touched(pair: Pair, name: str) -> tuple[set[Any], list[range]]:
     groups: set[int] = set()
     for run in pair.differing or ():
         counting = run.restricted(pair.newer.groups).key_groups
-        for table, part in read_blocks(partial(read_range, run), run.size, counting, repr(run)):
+        for table, part in open_run(partial(read_range, run), run.size, repr(run)).parts(counting):
             if table == name:
                 slots.update(part.changes)
                 for slot in part.changes:

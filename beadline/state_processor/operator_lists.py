@@ -8,6 +8,7 @@ from typing import Any
 from beadline.checkpoint.snapshot import SnapshotError
 from beadline.common.type_description import type_from_text
 from beadline.errors import SerializationError, TypeMismatchError
+from beadline.state.cells import declared, maker_of
 from beadline.state.codec import freeze
 from beadline.state.files import RunFiles
 from beadline.state.operator_handles import (
@@ -23,7 +24,6 @@ from beadline.state.operator_handles import (
 )
 from beadline.state.version import RunRef
 from beadline.state_processor.drafts import ListInput, OperatorDraft
-from beadline.state_processor.values import declared, maker_of
 
 # Everything stays in memory until it is exported.
 _INLINE = 1 << 62

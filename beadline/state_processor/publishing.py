@@ -19,6 +19,7 @@ from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotErr
 from beadline.common.type_description import type_from_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.runtime.exporting import Export, Exported
+from beadline.state.cells import declared
 from beadline.state.files import is_folder, join, local_path, size_of
 from beadline.state.layout import safe_name
 from beadline.state_processor.drafts import OperatorDraft
@@ -27,7 +28,6 @@ from beadline.state_processor.operator_lists import operator_states
 from beadline.state_processor.rows import ENTRIES, ExistingRows, TableRows, Target, TimerRows
 from beadline.state_processor.slices import slices_of
 from beadline.state_processor.tasks import Tasks
-from beadline.state_processor.values import declared
 
 
 def check_free(path: str) -> str:

@@ -15,6 +15,7 @@ from beadline.api.windows.window import GlobalWindow
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import KeyEncodingError, SerializationError, TypeMismatchError
 from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from beadline.state.cells import Maker, maker_of
 from beadline.state.codec import dumps, freeze
 from beadline.state.files import read_range
 from beadline.state.key_groups import (
@@ -28,7 +29,6 @@ from beadline.state.key_groups import (
 from beadline.state.merging import merged
 from beadline.state_processor.reading import EVENT, PROCESSING
 from beadline.state_processor.slices import Slice
-from beadline.state_processor.values import Maker, maker_of
 
 ENTRIES = pa.schema(
     [
@@ -97,7 +97,7 @@ class ExistingRows:
         return in_batches(self._rows(piece))
 
     def _rows(self, piece: Slice) -> Iterator[Entry]:
-        for _, content in merged(piece.runs, read_range, piece.groups, piece.max_parallelism):
+        for _, content in merged(piece.runs, read_range, piece.groups):
             for name, table in content.items():
                 if name not in self.without:
                     for slot, change in table.changes.items():

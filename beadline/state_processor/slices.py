@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from beadline.checkpoint.snapshot import OperatorSnapshot
+from beadline.state import slicing
 from beadline.state.files import read_range
 from beadline.state.key_groups import key_group_range
 from beadline.state.merging import merged
@@ -32,7 +33,7 @@ class Slice:
 
     def tables(self, name: str) -> Iterator[tuple[range, TableChanges]]:
         """What one table holds, some key groups at a time, in bounded memory."""
-        for groups, content in merged(self.runs, read_range, self.groups, self.max_parallelism, tables=(name,)):
+        for groups, content in merged(self.runs, read_range, self.groups, tables=(name,)):
             yield groups, content[name]
 
 
@@ -45,29 +46,15 @@ def slices_of(operator: OperatorSnapshot, slots: int) -> list[Slice]:
     ]
     share = share_of(sum(size for _, _, size in owned), slots)
     return [
-        Slice(relevant(runs, part), part, operator.max_parallelism)
+        Slice(slicing.within(runs, part), part, operator.max_parallelism)
         for runs, groups, size in owned
-        for part in split(groups, -(-size // share))
+        for part in slicing.slices_of(groups, size / share)
     ]
-
-
-def relevant(runs: Sequence[RunRef], groups: range) -> tuple[RunRef, ...]:
-    """The runs that can hold something of these key groups."""
-    return tuple(run for run in runs if run.restricted(groups).key_groups)
 
 
 def share_of(size: int, slots: int) -> int:
     """How many bytes a task should read, of so many in all."""
     return min(_MOST, max(_LEAST, size // (slots * _TASKS_PER_SLOT)))
-
-
-def split(groups: range, parts: int) -> list[range]:
-    """Even ranges of key groups, none of them empty."""
-    parts = max(1, min(parts, len(groups)))
-    return [
-        range(groups.start + len(groups) * i // parts, groups.start + len(groups) * (i + 1) // parts)
-        for i in range(parts)
-    ]
 
 
 def owner_of(operator: OperatorSnapshot, groups: range) -> Handle | None:

@@ -40,7 +40,8 @@ from beadline.master.settings import JobSettings
 from beadline.runtime.gate import MIN_WATERMARK
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.key_groups import default_max_parallelism
-from beadline.testing.stepwise import PushSource, SteppedJob
+from beadline.testing.rounds import PushSource
+from beadline.testing.stepwise import SteppedJob
 
 _METHODS: tuple[tuple[tuple[type[Function], ...], str], ...] = (
     ((ProcessFunction, KeyedProcessFunction, CoProcessFunction, KeyedCoProcessFunction), "process"),

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from beadline.api.output_tag import OutputTag
 from beadline.cep import CEP, AfterMatchSkipStrategy, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler
 from beadline.common import Duration, Time, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
@@ -24,6 +23,7 @@ from beadline.state.store import open_store
 from tests.cep.matching import Walk
 from tests.cep.model import Stage, all_matches, as_pattern, described, fits
 from tests.runtime.harness import Given, Job
+from tests.timestamps import At
 
 hypothesis = settings(
     max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -77,11 +77,6 @@ def test_an_event_that_does_not_matter_changes_nothing(stages: list[Stage], with
 
 
 # -- on streams
-
-
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
 
 
 def key(event: Any) -> Any:

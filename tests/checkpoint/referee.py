@@ -152,12 +152,6 @@ class World:
             self.running = None
             self._event("crash", self.coordinator.job_failed(self.now), sweeps=FailureReason.JOB_FAILURE)
 
-    def suspend(self) -> None:
-        if self.active:
-            self.running = None
-            reason = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
-            self._event("suspend", self.coordinator.suspend(self.now), sweeps=reason)
-
     def restore(self, pick: int) -> None:
         """Back to one of the completed checkpoints, mostly the newest, or to the beginning."""
         if self.active or self.over:

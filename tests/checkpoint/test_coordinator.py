@@ -498,15 +498,6 @@ def test_a_foreign_checkpoint_needs_its_step_and_is_never_discarded():
     assert coordinator.written(42, 2) == done(42, 400)
 
 
-def test_suspended_checkpoints_wait_for_a_new_start():
-    coordinator = started()
-    coordinator.tick(1000)
-    assert coordinator.suspend(1100) == [NotifyAborted(1, FailureReason.CHECKPOINT_COORDINATOR_SUSPEND)]
-    assert coordinator.tick(9000) == []
-    coordinator.start(9000, step=4)
-    assert coordinator.tick(10_000) == begun(2, 4)
-
-
 # -- the end
 
 

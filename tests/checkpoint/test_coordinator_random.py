@@ -86,10 +86,6 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def crash(self) -> None:
         self.world.crash()
 
-    @rule()
-    def suspend(self) -> None:
-        self.world.suspend()
-
     @precondition(lambda self: not self.world.active)
     @rule(pick=st.integers(0, 9))
     def restore(self, pick: int) -> None:
@@ -116,7 +112,6 @@ WEIGHTS = {
     "ask": 2,
     "restore": 6,
     "crash": 1,
-    "suspend": 0.2,
     "finish_source": 0.2,
 }
 

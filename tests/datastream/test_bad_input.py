@@ -221,10 +221,12 @@ def test_what_is_not_supported_says_so(use: Any) -> None:
 
 def test_options_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
     env = environment(execution__checkpointing__cleaner__parallel_mode="false")
+    env.get_checkpoint_config().set_force_unaligned_checkpoints()
     env.add_jars("file:///connector.jar")
     with caplog.at_level("WARNING", "beadline"):
         collect(env.from_collection([1]).map(lambda v: v))
     assert "execution.checkpointing.cleaner.parallel_mode" in caplog.text
+    assert "execution.checkpointing.unaligned.forced" in caplog.text
     assert "add_jars has no effect" in caplog.text
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beadline.common import Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.connectors.cache import Cache, CacheSink, CacheSource, Frame
 from beadline.connectors.source import Position, StepSource
 from beadline.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
@@ -22,6 +21,7 @@ from beadline.datastream.output_tag import OutputTag
 from beadline.errors import ConfigurationError, GraphError, JobExecutionError, SerializationError
 from beadline.graph.nodes import Node
 from beadline.graph.specs import SinkSpec, SourceSpec
+from tests.timestamps import Itself
 
 Batch = tuple[list[Any], list[int] | None]
 
@@ -302,11 +302,6 @@ class Noted(MapFunction):
         return value * 2
 
 
-class Same(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value)
-
-
 class Stamped(ProcessFunction):
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
         yield value, ctx.timestamp()
@@ -318,7 +313,9 @@ def test_later_jobs_read_what_the_first_computed(spark: Any, tmp_path: Path) -> 
     computed = (
         env.from_sequence(1, 200)
         .map(Noted(str(marks)), Types.LONG())
-        .assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Same()))
+        .assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Itself())
+        )
     )
     cached = computed.cache()
     doubled = [n * 2 for n in range(1, 201)]

@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 from beadline.datastream import KeyedProcessFunction
-from beadline.master.spark import session as master_spark
+from beadline.master.spark import engine as master_spark
 
 from .jobs import collect, environment
 

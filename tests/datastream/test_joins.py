@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from beadline.common import Duration, Row, Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import (
     CoGroupFunction,
     JoinFunction,
@@ -22,6 +21,7 @@ from beadline.datastream.functions import FlatJoinFunction
 from beadline.datastream.state import MapStateDescriptor
 from beadline.datastream.window import DeltaTrigger, EventTimeSessionWindows, TumblingEventTimeWindows
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError
+from tests.timestamps import At
 
 from .jobs import collect, environment
 
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TEN = TumblingEventTimeWindows.of(Time.milliseconds(10))
-
-
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
 
 
 def key(record: Any) -> Any:
@@ -273,11 +268,11 @@ def test_lookup_in_a_dataframe(spark: SparkSession, monkeypatch: pytest.MonkeyPa
     """The DataFrame is evaluated once and broadcast once, in whatever number of steps; closures stay small."""
     from pyspark.serializers import CloudPickleSerializer
 
-    from beadline.master.spark.session import Cluster
+    from beadline.master.spark.engine import SparkEngine
 
     broadcasts: list[int] = []
     closures: list[int] = []
-    broadcast, dumps = Cluster.broadcast, CloudPickleSerializer.dumps
+    broadcast, dumps = SparkEngine.broadcast, CloudPickleSerializer.dumps
 
     def counted_broadcast(self: Any, data: Any) -> Any:
         broadcasts.append(len(pickle.dumps(data)))
@@ -295,7 +290,7 @@ def test_lookup_in_a_dataframe(spark: SparkSession, monkeypatch: pytest.MonkeyPa
     elements = env.from_collection(list(range(0, 400, 2))).map(lambda n: Row(id=n if n < 300 else n + 10**6))
     stream = elements.lookup(df, on="id", how="left")
     stream = stream.map(lambda pair: (pair[0].id, None if pair[1] is None else (pair[1].second, pair[1].noise)))
-    monkeypatch.setattr(Cluster, "broadcast", counted_broadcast)
+    monkeypatch.setattr(SparkEngine, "broadcast", counted_broadcast)
     monkeypatch.setattr(CloudPickleSerializer, "dumps", counted_dumps)
     found = collect(stream)
     assert Counter(n for n, _ in found) == Counter(

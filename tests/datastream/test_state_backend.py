@@ -29,7 +29,9 @@ from .jobs import collect, environment
 
 
 def settings_of(backend: StateBackend) -> Any:
-    return job_options.job_settings(job_options.of_state_backend(backend), batch=False)
+    configuration = Configuration()
+    backend.apply_to(configuration)
+    return job_options.job_settings(configuration, batch=False)
 
 
 def test_backends_in_code(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beadline.master.spark import session as spark_module
+from beadline.master.spark import engine as spark_module
 from beadline.runtime.entry import LevelCall
 from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, Row, RowBuffer, read_rows
 from tests.engine.jobs import KEYS, Accident

@@ -148,7 +148,7 @@ def test_an_error_on_its_way_out_has_neither_cause_nor_inner_frames(monkeypatch:
 def test_of_a_users_error_on_the_driver_the_users_frames_are_left() -> None:
     def through_beadline() -> None:
         scope: dict[str, Any] = {"deep": deep}
-        exec(compile("def plan(): deep(1)", f"{PACKAGE}/master/attempt.py", "exec"), scope)
+        exec(compile("def plan(): deep(1)", f"{PACKAGE}/master/execution.py", "exec"), scope)
         scope["plan"]()
 
     try:

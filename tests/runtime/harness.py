@@ -30,7 +30,8 @@ from beadline.runtime.worker import WorkerRun
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.operator_handles import OperatorStateHandle
 from beadline.state.version import Handle
-from beadline.testing.stepwise import PushSource, StepDeployment, StepEngine, SteppedJob
+from beadline.testing.rounds import PushSource
+from beadline.testing.stepwise import StepDeployment, StepEngine, SteppedJob
 from tests.graph.programs import Program
 
 Meddle = Callable[[int, int, list[Row]], list[Row]]

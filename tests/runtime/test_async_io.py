@@ -19,12 +19,13 @@ from beadline.api.process import ProcessFunction
 from beadline.api.runtime_context import RuntimeContext
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.common.typeinfo import Types
-from beadline.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from beadline.common.watermark_strategy import WatermarkStrategy
 from beadline.errors import JobExecutionError
 from beadline.graph.nodes import Node
 from beadline.graph.specs import AsyncSpec, Rebalance, TimestampsSpec
 from tests.graph.programs import ANY, Program, by
 from tests.runtime.harness import Given, Job
+from tests.timestamps import Itself
 
 hypothesis = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -107,11 +108,6 @@ def test_more_records_than_are_held_at_a_time(tmp_path: Path) -> None:
 
 
 # -- event time
-
-
-class Itself(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value)
 
 
 class Stamped(ProcessFunction):

@@ -21,12 +21,13 @@ from beadline.api.output_tag import OutputTag
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.common.typeinfo import Types
-from beadline.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from beadline.common.watermark_strategy import WatermarkStrategy
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import Rebalance, TimestampsSpec
 from beadline.runtime.gate import MIN_WATERMARK
 from tests.graph.programs import ANY, Program, by
 from tests.runtime.harness import Given, Job
+from tests.timestamps import At
 
 RULES = MapStateDescriptor("rules", Types.STRING(), ANY)
 SUMS = ValueStateDescriptor("sum", Types.LONG())
@@ -53,7 +54,7 @@ def job_of(
     rules = program.source(Given(), parallelism=rule_sources)
     events: Any = program.source(Given(), parallelism=1)
     if options.pop("timed", False):
-        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Timed())
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
         events = program.add("times", TimestampsSpec(strategy, 1), events, parallelism=1)
         rules = program.add("rule times", TimestampsSpec(strategy, 1), rules, parallelism=rule_sources)
     keyed = isinstance(function, KeyedBroadcastProcessFunction)
@@ -62,11 +63,6 @@ def job_of(
     trouble = None if seed is None else random.Random(seed)
     limit = 0 if seed and seed % 2 else 20 << 10
     return Job(program, folder, parallelism, workers=2, trouble=trouble, inline_limit=limit)
-
-
-class Timed(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
 
 
 def steps(rules: list[list[Rule]], events: list[Event], sizes: list[int]) -> Iterator[tuple[list[Rule], list[Event]]]:

@@ -110,7 +110,7 @@ def test_a_chunk_behind_the_barrier(job: Job) -> None:
         row = chunks(rows)[-1]
         return [*without(rows, row), row]
 
-    refuse(job, late, "the barrier says|came behind the barrier")
+    refuse(job, late, "the barrier says|came after the barrier")
 
 
 def test_a_row_of_an_unknown_channel(job: Job) -> None:

@@ -20,7 +20,6 @@ from beadline.api.state_descriptors import (
 )
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.common import Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.window import TumblingEventTimeWindows
 from beadline.errors import StateMismatchError
@@ -31,6 +30,7 @@ from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.description import OPERATOR, StateDescription
 from tests.graph.programs import Program, by, same
 from tests.runtime.harness import Given, Job
+from tests.timestamps import Itself
 
 OPENED = {"value", "list", "map", "reducing"}
 ROCKS = BackendSettings("rocksdb", RocksSettings(directories=(tempfile.gettempdir(),)))
@@ -67,11 +67,6 @@ class Total(MapFunction, CheckpointedFunction):
 
     def map(self, value: Any) -> Any:
         return value
-
-
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value)
 
 
 def of(acks: list[TaskAck]) -> dict[str, list[StateDescription]]:
@@ -141,7 +136,7 @@ def test_operator_state_is_described_by_its_mode(tmp_path: Path) -> None:
 
 def test_states_and_timers_of_windows_belong_to_windows(tmp_path: Path) -> None:
     env = StreamExecutionEnvironment()
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Itself())
     stream = env.from_source(Given(), strategy, "numbers")
     windows = stream.key_by(lambda value: value % 2, Types.INT()).window(
         TumblingEventTimeWindows.of(Time.milliseconds(10))

@@ -16,7 +16,6 @@ from beadline.api.window_functions import WindowFunction
 from beadline.api.windows.time_assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from beadline.api.windows.triggers import EventTimeTrigger
 from beadline.common import Duration, Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import TimestampsSpec, WindowSpec
 from beadline.runtime.operators import Setup, make_operator
@@ -24,6 +23,7 @@ from beadline.runtime.operators.folded_windows import FoldedWindowOperator
 from beadline.runtime.operators.windows import WindowOperator
 from tests.graph.programs import Program, by
 from tests.runtime.harness import Given, Job
+from tests.timestamps import At
 
 TUMBLING = TumblingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(3))
 SLIDING = SlidingEventTimeWindows.of(Time.milliseconds(12), Time.milliseconds(4))
@@ -64,11 +64,6 @@ class Labelled(WindowFunction):  # type: ignore[type-arg]
         return [(key, window.start, window.end, *inputs)]
 
 
-class Second(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
-
-
 class Stamped(ProcessFunction):
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
         yield value, ctx.timestamp(), ctx.timer_service().current_watermark()
@@ -79,7 +74,7 @@ def program_of(assigner: Any, trigger: Any, fold: Any, function: Any, every: int
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(out_of_order))
     times = program.add(
         "times",
-        TimestampsSpec(strategy.with_timestamp_assigner(Second()), every),
+        TimestampsSpec(strategy.with_timestamp_assigner(At()), every),
         program.source(Given(), parallelism=1),
         parallelism=1,
     )

@@ -18,7 +18,6 @@ from beadline.api.process import KeyedCoProcessFunction
 from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescriptor
 from beadline.api.windows.evictors import CountEvictor
 from beadline.common import Duration, Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import (
     CoGroupFunction,
     FlatJoinFunction,
@@ -41,6 +40,7 @@ from beadline.graph.specs import CollectSpec
 from beadline.state.files import read_run
 from beadline.state.store import open_store
 from tests.runtime.harness import Given, Job
+from tests.timestamps import At
 
 Record = tuple[str, int, int]  # key, time, number
 BOUND = 4
@@ -64,11 +64,6 @@ def streams(draw: st.DrawFn) -> list[Record]:
 
 
 cuts = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=6).map(lambda sizes: [*sizes, (5, 3)])
-
-
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
 
 
 def key(record: Any) -> Any:

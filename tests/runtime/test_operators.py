@@ -24,11 +24,12 @@ from beadline.api.runtime_context import RuntimeContext
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.common.typeinfo import Types
-from beadline.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from beadline.common.watermark_strategy import WatermarkStrategy
 from beadline.graph.specs import Broadcast, PrintSpec, Rebalance, TimestampsSpec
 from beadline.runtime.gate import MIN_WATERMARK
 from tests.graph.programs import ANY, Program, by
 from tests.runtime.harness import Given, Job
+from tests.timestamps import At
 
 Pairs = list[tuple[str, int]]
 pairs = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9)), max_size=25)
@@ -391,13 +392,8 @@ def test_unions_of_different_depth(
 # -- time
 
 
-class Second(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
-
-
 def with_times(program: Program, source: Any, every: int = 1, **strategy: Any) -> Any:
-    made = WatermarkStrategy("bounded", strategy.pop("late", 0)).with_timestamp_assigner(Second())
+    made = WatermarkStrategy("bounded", strategy.pop("late", 0)).with_timestamp_assigner(At())
     made.idle_timeout_ms = strategy.pop("idle", None)
     return program.add("times", TimestampsSpec(made, every), source)
 

@@ -13,22 +13,18 @@ from hypothesis import strategies as st
 
 from beadline.api.process import ProcessFunction
 from beadline.common import Duration, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner, WatermarkGenerator, WatermarkOutput
+from beadline.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.errors import ConfigurationError, JobExecutionError, UnsupportedFeatureError
 from beadline.graph.specs import Rebalance, TimestampsSpec
 from beadline.runtime.gate import MIN_WATERMARK
 from tests.graph.programs import Program
 from tests.runtime.harness import Given, Job
+from tests.timestamps import Itself
 
 hypothesis = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-
-
-class Itself(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value)
 
 
 class Seen(ProcessFunction):

@@ -17,7 +17,6 @@ from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.api.window_functions import ProcessWindowFunction, WindowFunction
 from beadline.api.windows.evictors import CountEvictor, DeltaEvictor, TimeEvictor
 from beadline.common import Duration, Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.window import (
     ContinuousEventTimeTrigger,
@@ -33,6 +32,7 @@ from beadline.datastream.window import (
 from beadline.errors import ConfigurationError, GraphError, JobExecutionError
 from beadline.graph.specs import CollectSpec
 from tests.runtime.harness import Given, Job
+from tests.timestamps import At
 
 Records = list[tuple[str, int]]
 records_ = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 80)), max_size=30)
@@ -41,11 +41,6 @@ hypothesis = settings(
     max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 LATE = OutputTag("late")
-
-
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
 
 
 class Gather(WindowFunction[Any, Any, Any, Any]):

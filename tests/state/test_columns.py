@@ -23,10 +23,11 @@ from beadline.common.typeinfo import LocalTimeTypeInfo, TypeInformation, Types
 from beadline.common.types import Row, RowKind
 from beadline.state import codec
 from beadline.state.codec import freeze, thaw
-from beadline.state.columns import arrow_type, from_batch, keyed_schema, to_batch
+from beadline.state.columns import KeyedColumns
+from beadline.state.columns_types import column_of
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import BoxedKey, encode_key, indexed, key_group_of
-from beadline.state.run import TableChanges
+from beadline.state.run import TableChanges, sorted_rows
 
 GROUPS = 16
 few = settings(max_examples=20)  # of each of many types
@@ -102,22 +103,33 @@ def described(kind: str, info: TypeInformation = ANY, map_key: TypeInformation =
     return StateDescription("state", kind, type_to_text(info), type_to_text(map_key), **more)
 
 
+def columns_of(description: StateDescription, key_type: TypeInformation) -> KeyedColumns:
+    return KeyedColumns(description, type_to_text(key_type))
+
+
+def to_batch(
+    table: TableChanges, description: StateDescription, key_type: TypeInformation, max_parallelism: int
+) -> pa.RecordBatch:
+    rows = sorted_rows(table.changes, table.namespaced, max_parallelism)
+    return columns_of(description, key_type).batch(*rows)
+
+
 def round_trip(
     changes: dict[Any, Any], description: StateDescription, key_type: TypeInformation = ANY
 ) -> pa.RecordBatch:
     """The rows of a table, after having seen that they give the same table, whole and by key groups."""
     table = TableChanges(description.kind, description.namespaced, changes, description.ttl_ms)
     batch = to_batch(table, description, key_type, GROUPS)
-    assert batch.schema == keyed_schema(description, key_type)
+    assert batch.schema == columns_of(description, key_type).schema
     batch.validate(full=True)
     groups = batch.column("key_group").to_pylist()
     assert groups == sorted(groups)
-    back = from_batch(batch, description, key_type)
+    back = columns_of(description, key_type).table(batch)
     assert (back.kind, back.namespaced, back.ttl_ms) == (table.kind, table.namespaced, table.ttl_ms)
     expected = {exact_slot(slot): exact(change) for slot, change in changes.items()}
     assert {exact_slot(slot): exact(change) for slot, change in back.changes.items()} == expected
     assert {type(change) for change in back.changes.values()} == {type(change) for change in changes.values()}
-    parts = [from_batch(batch, description, key_type, range(low, low + 4)).changes for low in range(0, GROUPS, 4)]
+    parts = [columns_of(description, key_type).table(batch, range(low, low + 4)).changes for low in range(0, GROUPS, 4)]
     for low, part in zip(range(0, GROUPS, 4), parts, strict=True):
         keys = [slot[0] if description.namespaced else slot for slot in part]
         assert all(
@@ -234,7 +246,7 @@ odd = st.sampled_from(ODD)
 def test_declared_types_have_columns_of_their_own(
     info: TypeInformation, values: st.SearchStrategy[Any], arrow: pa.DataType
 ) -> None:
-    assert arrow_type(info) == arrow
+    assert column_of(info).arrow == arrow
 
     @few
     @given(st.lists(values, min_size=1, max_size=8))
@@ -321,7 +333,7 @@ def test_keys_that_no_dictionary_takes_are_boxed_again(key: Any, key_type: TypeI
     if not fits:
         slot: Any = BoxedKey(key, encode_key("stands for it"))
         batch = to_batch(TableChanges("value", False, {slot: 1}), described("value", LONG), key_type, GROUPS)
-        assert from_batch(batch, described("value", LONG), key_type).changes == {slot: 1}
+        assert columns_of(described("value", LONG), key_type).table(batch).changes == {slot: 1}
         return
     batch = round_trip({indexed(key): 1}, described("value", LONG), key_type)
     assert batch.column("pickled").null_count == 1
@@ -390,7 +402,7 @@ def test_entries_keep_their_order_between_pickled_ones() -> None:
     changes = {i: 2**80 if i % 3 == 0 else i for i in range(30)}
     table = TableChanges("value", False, changes)
     batch = to_batch(table, described("value", LONG), LONG, GROUPS)
-    assert list(from_batch(batch, described("value", LONG), LONG).changes) == batch.column("key").to_pylist()
+    assert list(columns_of(described("value", LONG), LONG).table(batch).changes) == batch.column("key").to_pylist()
 
 
 def test_a_class_with_more_than_its_fields_is_pickled() -> None:
@@ -400,14 +412,14 @@ def test_a_class_with_more_than_its_fields_is_pickled() -> None:
     assert batch.column("pickled").null_count == 1
     table = TableChanges("value", False, {1: freeze(extra)})
     batch = to_batch(table, described("value", Types.CLASS(Account)), LONG, GROUPS)
-    back = thaw(from_batch(batch, described("value", Types.CLASS(Account)), LONG).changes[1])
+    back = thaw(columns_of(described("value", Types.CLASS(Account)), LONG).table(batch).changes[1])
     assert vars(back) == vars(extra)
     held = Odd(3)
     held.append(1)
     batch = to_batch(
         TableChanges("value", False, {1: freeze(held)}), described("value", Types.CLASS(Odd)), LONG, GROUPS
     )
-    back = thaw(from_batch(batch, described("value", Types.CLASS(Odd)), LONG).changes[1])
+    back = thaw(columns_of(described("value", Types.CLASS(Odd)), LONG).table(batch).changes[1])
     assert (list(back), back.n) == ([1], 3)
 
 
@@ -418,7 +430,7 @@ def test_a_class_that_is_gone_becomes_rows_of_its_fields() -> None:
     gone = type(frozen)(frozen.replace(b"\x8c\x05Place", b"\x8c\x05Absnt"))
     batch = to_batch(TableChanges("value", False, {1: gone}), description, LONG, GROUPS)
     assert batch.column("value").to_pylist() == [{"name": "here", "at": {"x": 1, "label": "x"}}]
-    back = thaw(from_batch(batch, description, LONG).changes[1])
+    back = thaw(columns_of(description, LONG).table(batch).changes[1])
     assert back == Row(name="here", at=Point(1, "x"))
 
 
@@ -427,7 +439,7 @@ def test_a_class_that_is_not_trusted_is_not_made() -> None:
     table = TableChanges("value", False, {1: freeze(Account("a", 1.0, ["x"]))})
     batch = to_batch(table, description, LONG, GROUPS)
     codec.trust((), ())
-    back = thaw(from_batch(batch, description, LONG).changes[1])
+    back = thaw(columns_of(description, LONG).table(batch).changes[1])
     assert back == Row(owner="a", balance=1.0, tags=["x"])
 
 
@@ -440,7 +452,7 @@ def test_pickles_resolve_trusted_classes_only() -> None:
         def __reduce__(self) -> Any:
             return eval, ("1+1",)
 
-    schema = keyed_schema(described("value", LONG), LONG)
+    schema = columns_of(described("value", LONG), LONG).schema
     pickled = pickle.dumps(Evil())
     batch = pa.RecordBatch.from_arrays(
         [
@@ -451,4 +463,4 @@ def test_pickles_resolve_trusted_classes_only() -> None:
         schema=schema,
     )
     with pytest.raises(SerializationError, match="eval"):
-        from_batch(batch, described("value", LONG), LONG)
+        columns_of(described("value", LONG), LONG).table(batch)

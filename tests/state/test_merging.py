@@ -115,7 +115,7 @@ def test_slices_add_up_to_the_whole(
     runs = [inline(content, number, by_key=number == 0) for number, content in enumerate(several)]
     runs = [replace(run, groups=counts) for run, counts in zip(runs, counting, strict=False)]
     own = range(*groups)
-    parts = merged(runs, read_range, own, GROUPS, budget, from_root=from_root, now=now)
+    parts = merged(runs, read_range, own, budget, from_root=from_root, now=now)
     assert gathered(parts) == whole(runs, own, from_root, now)
 
 
@@ -124,7 +124,7 @@ def test_a_run_written_by_slices_equals_one_written_at_once(several: list[RunCon
     runs = [inline(content, number) for number, content in enumerate(several)]
     pieces: list[bytes] = []
     writer = RunWriter(pieces.append, GROUPS, by_key=True)
-    for _, content in merged(runs, read_range, range(GROUPS), GROUPS, budget):
+    for _, content in merged(runs, read_range, range(GROUPS), budget):
         writer.add(content)
     writer.finish()
     expected = whole(runs, range(GROUPS), True, None)
@@ -135,7 +135,7 @@ def test_a_run_written_by_slices_equals_one_written_at_once(several: list[RunCon
 def test_only_its_own_key_groups_of_a_run_count() -> None:
     every = {i: i for i in range(100)}
     run = replace(inline({"v": TableChanges("value", False, every)}), groups=(2, 5))
-    content = gathered(merged([run], read_range, range(3, GROUPS), GROUPS))
+    content = gathered(merged([run], read_range, range(3, GROUPS)))
     assert content["v"].changes == {i: i for i in every if key_group_of(i, GROUPS) in (3, 4)}
 
 
@@ -148,7 +148,7 @@ def test_only_the_tables_that_are_asked_for_are_read() -> None:
         return read_range(ref, offset, size)
 
     run = inline(content)
-    found = gathered(merged([run], counted, range(GROUPS), GROUPS, tables={"b"}))
+    found = gathered(merged([run], counted, range(GROUPS), tables={"b"}))
     assert found == {"b": content["b"]}
     assert sum(sizes) < run.size / 2
 
@@ -158,7 +158,7 @@ def test_the_smaller_the_budget_the_more_slices() -> None:
     seen: dict[int, list[range]] = {}
     for budget in (1 << 20, 100_000, 1):
         seen[budget] = []
-        gathered(merged([run], read_range, range(GROUPS), GROUPS, budget), seen[budget])
+        gathered(merged([run], read_range, range(GROUPS), budget), seen[budget])
     assert seen[1 << 20] == [range(GROUPS)]
     assert len(seen[1 << 20]) < len(seen[100_000]) < len(seen[1])
 
@@ -168,7 +168,7 @@ def test_one_large_key_group_comes_in_parts_in_the_order_of_its_keys() -> None:
     base = inline({"v": TableChanges("value", False, dict.fromkeys(mine, 1))}, by_key=True)
     delta = inline({"v": TableChanges("value", False, {**dict.fromkeys(mine[::7], 2), **dict.fromkeys(mine[::11])})})
     largest, last, found = 0, b"", {}
-    for groups, content in merged([base, delta], read_range, range(3, 4), GROUPS, 200_000):
+    for groups, content in merged([base, delta], read_range, range(3, 4), 200_000):
         assert groups == range(3, 4)
         encoded = sorted(map(encode_key, content["v"].changes))
         assert encoded[0] > last
@@ -188,7 +188,7 @@ def test_each_block_of_a_sorted_run_is_read_about_once(monkeypatch: pytest.Monke
         reads.append(offset)
         return read_range(ref, offset, size)
 
-    gathered(merged([run], counted, range(GROUPS), GROUPS, 100_000))
+    gathered(merged([run], counted, range(GROUPS), 100_000))
     assert len(reads) <= 40 + 6, "40 blocks, and the index"
 
 
@@ -201,7 +201,7 @@ def test_blocks_of_large_values_are_small() -> None:
         reads.append(size)
         return read_range(ref, offset, size)
 
-    content = gathered(merged([run], counted, range(GROUPS), GROUPS))
+    content = gathered(merged([run], counted, range(GROUPS)))
     assert content["v"].changes == values
     assert max(reads) <= 4 << 20
 
@@ -211,7 +211,7 @@ def test_parquet_files_and_runs_merge(tmp_path: Any) -> None:
     data = encode_parquet(table, StateDescription("v", "value", '"LONG"'), '"LONG"', GROUPS)
     base = RunRef("v0", 500, len(data), inline=data)
     delta = inline({"v": TableChanges("value", False, {7: None, 8: 800, 1000: 1})}, 1)
-    content = gathered(merged([base, delta], read_range, range(GROUPS), GROUPS, 10_000))
+    content = gathered(merged([base, delta], read_range, range(GROUPS), 10_000))
     assert content["v"].changes == {**{i: i for i in range(500) if i != 7}, 8: 800, 1000: 1}
 
 
@@ -238,4 +238,4 @@ def test_a_file_that_is_cut_short_is_named(tmp_path: Any) -> None:
     ref = files.store("a.run", data, "v1", 1)
     (tmp_path / "a.run").write_bytes(data[:-3])
     with pytest.raises(VersionError, match=r"a\.run"):
-        list(merged([ref], files.read_range, range(GROUPS), GROUPS))
+        list(merged([ref], files.read_range, range(GROUPS)))

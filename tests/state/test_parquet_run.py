@@ -23,7 +23,7 @@ from beadline.state.description import StateDescription
 from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_of
 from beadline.state.parquet_run import ParquetReader, ParquetRunWriter, encode_parquet
-from beadline.state.run import RunContent, TableChanges, decode_run, encode_run, open_run, read_blocks
+from beadline.state.run import RunContent, TableChanges, decode_run, encode_run, open_run
 from beadline.state.store import open_store
 from beadline.state.version import Handle
 
@@ -106,7 +106,7 @@ def test_only_the_row_groups_that_are_needed_are_read(monkeypatch: pytest.Monkey
         read.append(size)
         return data[offset : offset + size]
 
-    blocks = read_blocks(counted, len(data), range(3, 5))
+    blocks = open_run(counted, len(data)).parts(range(3, 5))
     found = len(next(blocks)[1].changes)
     read.clear()  # the footer, and one row group
     found += sum(len(part.changes) for _, part in blocks)
@@ -186,7 +186,7 @@ def test_damage_in_a_stored_file_names_its_path(tmp_path: Path) -> None:
     with pytest.raises(VersionError, match=r"part-0\.parquet"):
         open_store(None, Handle("root", (ref,)), range(GROUPS), files.read)
     with pytest.raises(VersionError, match=r"part-0\.parquet"):
-        list(read_blocks(lambda at, size: files.read_range(ref, at, size), ref.size, None, repr(ref)))
+        list(open_run(lambda at, size: files.read_range(ref, at, size), ref.size, repr(ref)).parts())
 
 
 def test_a_parquet_file_of_somebody_else_is_refused() -> None:

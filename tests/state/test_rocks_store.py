@@ -416,7 +416,7 @@ def test_values_are_written_when_they_are_too_many_or_somebody_goes_through_them
     one = subject(folder, rocks=RocksSettings(memory=16 << 20))
 
     def rows() -> int:
-        return sum(1 for _ in store_of(one)._rows_from(b"\x00\x01"))
+        return sum(1 for _ in store_of(one)._rows.from_(b"\x00\x01", b""))
 
     keys = range(3_000)
     for turn in range(3):

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beadline.common import Configuration, Row, Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import (
     BroadcastProcessFunction,
     CheckpointedFunction,
@@ -47,6 +46,7 @@ from beadline.errors import (
 )
 from beadline.state.key_groups import key_group_of
 from beadline.testing import Harness, KeyedHarness, Timer
+from tests.timestamps import At
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
 SEEN = ListStateDescriptor("seen", Types.LONG())
@@ -527,13 +527,8 @@ def test_windows() -> None:
         assert sorted(harness.end_input()) == [("a", 3), ("a", 9), ("b", 5)]
 
 
-class SecondField(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
-
-
 def test_a_piece_may_make_its_own_watermarks() -> None:
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
 
     def program(words: Any) -> Any:
         return words.assign_timestamps_and_watermarks(strategy).key_by(first).process(Everything())

@@ -13,17 +13,9 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any
 
+from beadline.common._types.collections import ElementsTypeInfo
 from beadline.common._types.javatext import double_text, to_float32
-from beadline.common.typeinfo import (
-    BasicArrayTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
-    RowTypeInfo,
-    TypeInformation,
-    Types,
-)
+from beadline.common.typeinfo import MapTypeInfo, PrimitiveArrayTypeInfo, RowTypeInfo, TypeInformation, Types
 from beadline.common.types import Row, new_row
 from beadline.errors import UnsupportedFeatureError
 
@@ -68,10 +60,8 @@ def reader_of(type_info: TypeInformation, strict: bool, forgiving: bool) -> Read
     if type_info == Types.PRIMITIVE_ARRAY(Types.BYTE()):
         return _bytes
     if isinstance(type_info, PrimitiveArrayTypeInfo):
-        return _list_reader(reader_of(type_info._element_type, strict, forgiving))
-    if isinstance(type_info, (BasicArrayTypeInfo, ObjectArrayTypeInfo)):
-        return _list_reader(nullable(type_info._element_type))
-    if isinstance(type_info, ListTypeInfo):
+        return _list_reader(reader_of(type_info.elem_type, strict, forgiving))
+    if isinstance(type_info, ElementsTypeInfo):
         return _list_reader(nullable(type_info.elem_type))
     for simple, read in _SIMPLE:
         if simple == type_info:

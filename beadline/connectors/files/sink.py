@@ -42,10 +42,6 @@ class RowFileSink(StagedSink):
     def names(self) -> Names:
         return Names(self.base_path, self.prefix, self.suffix, self.run, self.epoch)
 
-    @property
-    def staging(self) -> str:
-        return self.names.staging
-
     def stager(self, subtask: int, step: int, now: int) -> Stager:
         return _RowStager(self, subtask, now)
 
@@ -76,5 +72,5 @@ class _RowStager(Stager):
             self._buckets.setdefault(bucket_of(record, now), []).append(encode(record))
 
     def finish(self) -> list[Any]:
-        folder = self._sink.staging
+        folder = self._sink.names.staging
         return [of_rows(folder, bucket, self._subtask, rows) for bucket, rows in self._buckets.items()]

@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, wait
-from typing import Any
+from concurrent.futures import wait
 
 from beadline.checkpoint.actions import Action, CheckpointKind, Complete, NotifyAborted, Take, Triggered
 from beadline.checkpoint.coordinator import CheckpointCoordinator
@@ -23,23 +22,18 @@ from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.publishing import Stored
 from beadline.checkpoint.reasons import FailureReason
 from beadline.checkpoint.registry import SharedFiles
-from beadline.checkpoint.settings import ClaimMode
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.common.job_status import JobStatus
-from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
 from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.records import Phase, Record, Records
 from beadline.master.snapshots.savepoints import CanonicalSavepoints, Exporter
 from beadline.master.snapshots.sinks import Sinks
+from beadline.master.snapshots.writing import Writing
 from beadline.master.telling import first_line
-from beadline.master.threads import Threads
 
 _LOG = logging.getLogger("beadline")
-
-# As many savepoints as are written at once.
-_SAVEPOINTS = 4
 
 
 class Checkpoints:
@@ -69,10 +63,7 @@ class Checkpoints:
         self._records = records
         self._sinks = sinks
         self._clock = clock
-        self._post = post
-        self._writers = Threads(coordinator.settings.max_concurrent + 1, "beadline-checkpoint")
-        self._savers = Threads(_SAVEPOINTS, "beadline-savepoint")
-        self._publisher = Threads(1, "beadline-publish")
+        self._writing = Writing(coordinator.settings, home.storage, sinks, savepoints, post)
         self._over = False
         self._ending: tuple[Request, str] | None = None
         self._completed_steps: list[int] = []
@@ -168,8 +159,8 @@ class Checkpoints:
         if record.phase is Phase.GIVEN_UP:
             self._forget(record)
             return []
-        record.prepared, record.phase = event.snapshot, Phase.WRITING
-        self._start_writing(record, event.snapshot)
+        record.prepared = event.snapshot
+        self._writing.write(record, event.snapshot)
         return []
 
     def written(self, event: Written) -> list[Action]:
@@ -225,49 +216,7 @@ class Checkpoints:
         record = self._records[take.id]
         record.taken = snapshot
         self.registry.register(take.id, snapshot.files())
-        if take.kind.is_savepoint:
-            record.phase = Phase.WRITING
-            assert record.request is not None
-            self._begin(record, self._savers, self._write_savepoint, take, snapshot, record.request, exporter)
-        elif len(self._sinks):
-            record.phase = Phase.PREPARING
-            self._begin(record, self._writers, self._sinks.precommitted, snapshot)
-        else:
-            record.phase = Phase.WRITING
-            self._start_writing(record, snapshot)
-
-    def _start_writing(self, record: Record, snapshot: Snapshot) -> None:
-        self._begin(record, self._writers, self._write, snapshot)
-
-    def _begin(self, record: Record, threads: Threads, work: Callable[..., Any], *args: Any) -> None:
-        """Let a thread work for a checkpoint, and report."""
-        savepoint = record.kind.is_savepoint
-
-        def report(done: Future[Any]) -> None:
-            error = done.exception()
-            if error is not None:
-                self._post(NotWritten(record.id, error, savepoint))
-            elif isinstance(done.result(), Stored):
-                self._post(Written(record.id, done.result(), savepoint))
-            else:
-                self._post(Prepared(record.id, done.result()))
-
-        record.work = threads.submit(work, *args)
-        record.work.add_done_callback(report)
-
-    def _write(self, snapshot: Snapshot) -> Stored:
-        """In a thread: make everything durable, then the metadata."""
-        # What the job started from belongs to somebody else, who may delete it once there is a checkpoint.
-        copy = self.coordinator.settings.claim_mode is ClaimMode.NO_CLAIM
-        return self._storage.write(snapshot, copy_foreign=copy)
-
-    def _write_savepoint(self, take: Take, snapshot: Snapshot, request: Request, exporter: Exporter) -> Stored:
-        """In another thread, for as long as there is state: no checkpoint waits for it."""
-        assert request.directory is not None
-        canonical = request.format is SavepointFormatType.CANONICAL
-        fill = self.savepoints.filler(take, exporter) if canonical else None
-        portable = self._sinks.portable(snapshot, take.kind.commits)
-        return self._storage.write_savepoint(portable, request.directory, fill)
+        self._writing.begin(record, take, snapshot, exporter)
 
     def complete(self, action: Complete) -> None:
         record = self._records[action.id]
@@ -278,8 +227,8 @@ class Checkpoints:
             self.stopped_with = action.kind
             if request is not None:
                 self._ending = (request, record.stored.pointer)
-        elif request is not None and not request.answer.done():
-            request.answer.set_result(record.stored.pointer)
+        elif request is not None:
+            request.give(record.stored.pointer)
         if not action.kind.commits:
             record.taken = None
         if action.kind.is_savepoint:
@@ -300,12 +249,10 @@ class Checkpoints:
         record = self._records[id]
         record.taken = None
         ready = self._sinks.completed(id)
-        if not ready:
+        if ready:
+            self._writing.publish(record, ready)
+        else:
             self._forget_if_over(record)
-            return
-        record.phase = Phase.PUBLISHING
-        publishing = self._publisher.submit(self._sinks.publish, ready)
-        publishing.add_done_callback(lambda done: self._post(Published(id, done.exception())))
 
     def aborted(self, action: NotifyAborted) -> None:
         record = self._records[action.id]
@@ -314,8 +261,8 @@ class Checkpoints:
         if record.kind.is_savepoint:
             self.savepoints.cancel(action.id)
         if record.request is not None:
-            what = record.request.kind.value
-            _fail(record.request.answer, f"the {what} failed: {action.reason.value} {action.message}".strip())
+            text = f"the {record.request.kind.value} failed: {action.reason.value} {action.message}"
+            record.request.fail(BeadlineError(text.strip()))
         if action.reason.counts:
             _LOG.warning("checkpoint %d was given up: %s %s", action.id, action.reason.value, action.message)
         record.phase, record.taken, record.request = Phase.GIVEN_UP, None, None
@@ -372,7 +319,7 @@ class Checkpoints:
 
     def quiet(self) -> None:
         """Wait until nothing is being published."""
-        self._publisher.submit(int).result()
+        self._writing.wait_for_publishing()
         for record in self._records:
             if record.phase is Phase.PUBLISHING:
                 self._no_more_publishing(record)
@@ -402,9 +349,7 @@ class Checkpoints:
         for record in self._records:
             if record.kind.is_savepoint and record.work is not None:
                 self.savepoints.cancel(record.id)  # what is not complete by now is not wanted any more
-        self._writers.shutdown(wait=True)
-        for threads in (self._savers, self._publisher):
-            threads.end(patience)
+        self._writing.end(patience)
         self._over = True
         return self.coordinator.stop(self._clock(), end)
 
@@ -430,8 +375,7 @@ class Checkpoints:
 
     def abandon(self) -> list[Action]:
         """The checkpoints are not this run's to delete: answer those who wait, and touch nothing."""
-        for threads in (self._writers, self._savers, self._publisher):
-            threads.shutdown(wait=False)
+        self._writing.abandon()
         return self.coordinator.job_failed(self._clock())
 
     def answer_the_end(self, status: JobStatus) -> None:
@@ -444,17 +388,6 @@ class Checkpoints:
             return
         request, pointer = ending
         if problem:
-            _fail(request.answer, f"the savepoint was written to {pointer}, but {problem}")
-        elif not request.answer.done():
-            request.answer.set_result(pointer)
-
-
-def reject(request: Any, reason: FailureReason) -> None:
-    """Answer a request that came to nothing before it became a checkpoint."""
-    if isinstance(request, Request):
-        _fail(request.answer, f"no {request.kind.value} was taken: {reason.value}")
-
-
-def _fail(answer: Future[str], text: str) -> None:
-    if not answer.done():
-        answer.set_exception(BeadlineError(text))
+            request.fail(BeadlineError(f"the savepoint was written to {pointer}, but {problem}"))
+        else:
+            request.give(pointer)

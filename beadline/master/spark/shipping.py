@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import tempfile
+import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("beadline")
 
+# Jobs that start at the same time make archives of the same names, and Spark takes a name once.
+_one_at_a_time = threading.Lock()
+
 # Workers on the driver's machine find a test suite on the driver's path. Shipped, it would be other code, and need
 # other workers, with every module of tests that is loaded.
 _TESTS = frozenset({"tests", "conftest"})
@@ -47,7 +51,11 @@ _TESTS = frozenset({"tests", "conftest"})
 def ship_modules(engine: SparkEngine, wanted: Dependencies | None = None) -> None:
     """Send Beadline itself (unless the workers have it installed), the user's modules and what the program asked for,
     and name these as the surroundings of the engine's workers."""
-    wanted = wanted or Dependencies()
+    with _one_at_a_time:
+        _ship_modules(engine, wanted or Dependencies())
+
+
+def _ship_modules(engine: SparkEngine, wanted: Dependencies) -> None:
     wanted.check()
     package = Path(beadline.__file__).resolve().parent
     if not engine.one_machine or not is_installed(str(package)):

@@ -101,8 +101,8 @@ def job_error(failure: Failure, printed: str = "") -> BeadlineError:
         full_traceback=failure.traceback,
         culprit=failure.culprit,
         lasting=failure.error_type in _LASTING,
-        printed=printed,
     )
+    error.printed = printed
     lines = [f"In the worker:\n{failure.traceback.rstrip()}"] if verbose() else where_raised(failure.traceback)
     if failure.error_type == ModuleNotFoundError.__name__:
         lines.append("Install the module for the workers' Python, or send it along with env.add_python_file().")

@@ -114,8 +114,13 @@ class ShortTasks(Generic[T, R]):
             _LOG.warning("%s: a part is done again: %s", self._description, first_line(error))
 
         try:
-            return tried(run, _TRIES, self._engine, self._stopped.is_set, again)[0]
+            return tried(run, _TRIES, self._engine, self._stopped.is_set, again, _worth_another_try)[0]
         except OutOfTries as out:
             if self._stopped.is_set():
                 raise GivenUp(f"{self._description}: given up") from out.error
             raise out.error from None
+
+
+def _worth_another_try(error: Exception) -> bool:
+    """What Beadline says of files that are given comes the same way every time."""
+    return not isinstance(error, BeadlineError)

@@ -155,7 +155,6 @@ class Operator:
     def finish(self, ack: SubtaskAck) -> None:
         """Fill in what happened."""
         ack.records_in = self.records_in
-        ack.records_out = self.output.count
         ack.local = dumps((self.gate.snapshot(), self.snapshot()))
         ack.watermark = self.gate.current
         ack.metrics = self.context.metrics.drain()
@@ -307,3 +306,10 @@ class FunctionOperator(Operator):
         if self.backend is not None:
             ack.next_timer = self.backend.processing_timers.first()
         super().finish(ack)
+
+
+class KeyedFunctionOperator(FunctionOperator):
+    """One whose input is always keyed."""
+
+    backend: KeyedBackend
+    call: KeyedCallContext

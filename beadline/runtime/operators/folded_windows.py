@@ -80,7 +80,6 @@ class FoldedWindowOperator(WindowOperator):
         if timestamps is None:
             super().records(input_index, records, timestamps, keys)  # which says what is missing
             return
-        assert self.backend is not None
         assert keys is not None
         self.records_in += len(records)
         scope, register = self.backend.scope, self.backend.event_timers.register
@@ -140,7 +139,7 @@ class FoldedWindowOperator(WindowOperator):
                     result = get_result(result)
                 except Exception as error:
                     self.enter(slot)
-                    key = self.call.get_current_key()  # type: ignore[union-attr]
+                    key = self.call.get_current_key()
                     raise UserCodeError(f"{self.node.name} (timer at {timestamp})", key, error) from error
             kind = result.__class__
             plain = kind in ATOMS or (kind is tuple and only_atoms(map(type, result)))

@@ -16,7 +16,7 @@ from beadline.graph.specs import FunctionSpec
 from beadline.runtime.aliasing import add_settled, add_taken, only_atoms, settle_keyed, settle_unkeyed
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
-from beadline.runtime.operators.base import FunctionOperator, Setup
+from beadline.runtime.operators.base import FunctionOperator, KeyedFunctionOperator, Setup
 from beadline.runtime.writer import Timestamps
 from beadline.state.codec import ATOMS
 from beadline.state.keyed import KeyedValueState
@@ -223,7 +223,7 @@ class CoProcessOperator(ProcessOperator):
     methods = ("process_element1", "process_element2")
 
 
-class ReduceOperator(_UserFunctionOperator):
+class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
     """A running fold per key. In batch mode only the last value of each key is emitted, at the end of input."""
 
     methods = ("reduce",)
@@ -233,14 +233,12 @@ class ReduceOperator(_UserFunctionOperator):
 
     def open(self) -> None:
         super().open()
-        assert self.backend is not None
         descriptor = ValueStateDescriptor("_reduce", Types.PICKLED_BYTE_ARRAY())
         state = self.backend.state(descriptor, holds=self.node.output_type)
         assert isinstance(state, KeyedValueState)
         self._state = state
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
-        assert self.backend is not None
         assert keys is not None
         self.records_in += len(records)
         scope, reduce = self.backend.scope, self.calls[0]

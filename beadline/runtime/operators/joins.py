@@ -13,7 +13,7 @@ from beadline.runtime.aliasing import add_settled, settle_keyed
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.messages import StepHeader, SubtaskInput
-from beadline.runtime.operators.base import FunctionOperator, Setup
+from beadline.runtime.operators.base import KeyedFunctionOperator, Setup
 from beadline.runtime.operators.windows import WindowOperator
 from beadline.runtime.writer import Timestamps
 from beadline.state.codec import dumps, is_immutable, loads_trusted
@@ -47,7 +47,7 @@ class PairContext(ProcessJoinFunction.Context):
         return max(self.left, self.right)
 
 
-class IntervalJoinOperator(FunctionOperator):
+class IntervalJoinOperator(KeyedFunctionOperator):
     """Keeps the elements of both sides until nothing that can still come would match them.
 
     Elements lie in buckets of time, each a list in the state of (key, (side, bucket)). An element that comes looks
@@ -59,7 +59,6 @@ class IntervalJoinOperator(FunctionOperator):
         super().__init__(setup)
         spec = self.node.spec
         assert isinstance(spec, IntervalJoinSpec)
-        assert self.backend is not None
         # By side: how far behind and ahead of an element the other side's matches lie.
         self._bounds = ((spec.lower, spec.upper), (-spec.upper, -spec.lower))
         self._width = max(1, -(-(spec.upper - spec.lower + 1) // _BUCKETS))
@@ -70,7 +69,6 @@ class IntervalJoinOperator(FunctionOperator):
         self._touched: set[Any] = set()
 
     def open(self) -> None:
-        assert self.backend is not None
         super().open()
         self._held = self.backend.state(ListStateDescriptor("_interval-join", _PICKLED), windowed=True)
 
@@ -79,7 +77,6 @@ class IntervalJoinOperator(FunctionOperator):
         self._touched.clear()  # what an attempt registered that was not sealed is not registered
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
-        assert self.backend is not None
         assert keys is not None
         self.records_in += len(records)
         if timestamps is None or MIN_WATERMARK in timestamps:
@@ -109,7 +106,6 @@ class IntervalJoinOperator(FunctionOperator):
             self._take_late(late, late_times, self._late_tags[input_index])
 
     def _hold(self, record: Any, time: int, side: int) -> None:
-        assert self.backend is not None
         bucket = time // self._width
         slot = (self.backend.scope.slot, (side, bucket))
         self._held._table.append(slot, (time, record))
@@ -121,7 +117,6 @@ class IntervalJoinOperator(FunctionOperator):
 
     def _match(self, record: Any, time: int, side: int, results: list[Any], times: list[int]) -> None:
         """Call the function with the element and each one of the other side that lies in its interval."""
-        assert self.backend is not None
         key, table = self.backend.scope.slot, self._held._table
         overlay, base = table.overlay, table.base
         first, last = time + self._bounds[side][0], time + self._bounds[side][1]
@@ -155,12 +150,10 @@ class IntervalJoinOperator(FunctionOperator):
     # -- timers
 
     def enter(self, slot: Any) -> None:
-        assert self.backend is not None
         self.backend.scope.slot = slot[0]
         self.backend.window_scope.slot = slot
 
     def on_timer(self, timestamp: int, context: Any) -> None:
-        assert self.backend is not None
         self._held.clear()
         self._touched.discard(self.backend.window_scope.slot)
 

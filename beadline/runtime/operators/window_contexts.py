@@ -86,11 +86,7 @@ class _WindowState(KeyedStateStore):
     def _state(self, state_descriptor: Any) -> Any:
         return self._backend.state(state_descriptor, self._windowed)
 
-    get_state = _state
-    get_list_state = _state
-    get_map_state = _state
-    get_reducing_state = _state
-    get_aggregating_state = _state
+    get_state = get_list_state = get_map_state = get_reducing_state = get_aggregating_state = _state
 
 
 class WindowCallContext(ProcessWindowFunction.Context[Any], ProcessAllWindowFunction.Context[Any]):

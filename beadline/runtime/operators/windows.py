@@ -26,7 +26,7 @@ from beadline.graph.specs import WindowSpec
 from beadline.runtime.aliasing import add_settled, settle_keyed
 from beadline.runtime.failure import UserCodeError
 from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
-from beadline.runtime.operators.base import FunctionOperator, Setup
+from beadline.runtime.operators.base import KeyedFunctionOperator, Setup
 from beadline.runtime.operators.merging_windows import MergingWindows
 from beadline.runtime.operators.window_contexts import AssignerContext, TriggerCallContext, WindowCallContext
 from beadline.runtime.writer import Timestamps
@@ -44,14 +44,13 @@ def window_of(namespace: Any) -> Any:
     return TimeWindow(*namespace) if namespace.__class__ is tuple else namespace
 
 
-class WindowOperator(FunctionOperator):
+class WindowOperator(KeyedFunctionOperator):
     """Windows of a keyed stream; a whole stream's windows are those of one key."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         spec = self.node.spec
         assert isinstance(spec, WindowSpec)
-        assert self.backend is not None
         self._spec = spec
         self._assigner = spec.assigner
         self._event_time = spec.assigner.is_event_time()
@@ -65,7 +64,6 @@ class WindowOperator(FunctionOperator):
         self._calling = WindowCallContext(self.clock, self.backend)
 
     def open(self) -> None:
-        assert self.backend is not None
         super().open()
         fold = self._spec.fold
         descriptor: Any
@@ -84,7 +82,6 @@ class WindowOperator(FunctionOperator):
     # -- elements
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
-        assert self.backend is not None
         assert keys is not None
         self.records_in += len(records)
         scope, assign, assigning = self.backend.scope, self._assigner.assign_windows, self._assigning
@@ -112,7 +109,6 @@ class WindowOperator(FunctionOperator):
     def _add(self, record: Any, time: int, window: Any) -> bool:
         if self._is_window_late(window):
             return False
-        assert self.backend is not None
         self.backend.window_scope.slot = (self.backend.scope.slot, namespace_of(window))
         self._contents.add(self._held(record, time))
         self._react(self._spec.trigger.on_element(record, time, window, self._triggering), window, window)
@@ -192,14 +188,13 @@ class WindowOperator(FunctionOperator):
         return [record for _, record in kept]
 
     def _call(self, window: Any, contents: Any) -> Iterable[Any]:
-        assert self.backend is not None
         function = self._spec.function
         if function is None:
             return [contents]
         inputs = [contents] if self._spec.fold is not None else contents
         self._enter_window(window)
         self._calling.current = window
-        key = self.call.get_current_key()  # type: ignore[union-attr]
+        key = self.call.get_current_key()
         process = getattr(function, "process", None)
         if process is not None:
             produced = process(self._calling, inputs) if self._spec.unkeyed else process(key, self._calling, inputs)
@@ -211,20 +206,16 @@ class WindowOperator(FunctionOperator):
     # -- timers
 
     def enter(self, slot: Any) -> None:
-        assert self.backend is not None
         self.backend.scope.slot = slot[0]
         self.backend.window_scope.slot = slot
 
     def _enter_window(self, window: Any) -> None:
-        assert self.backend is not None
         self.backend.window_scope.slot = self._key_and(window)
 
     def _key_and(self, window: Any) -> Any:
-        assert self.backend is not None
         return self.backend.scope.slot, namespace_of(window)
 
     def on_timer(self, timestamp: int, context: Any) -> Any:
-        assert self.backend is not None
         window = window_of(self.backend.window_scope.slot[1])
         state_window = window
         if self._merging is not None:
@@ -272,7 +263,6 @@ class WindowOperator(FunctionOperator):
             self._timers().delete(time, self._key_and(window))
 
     def _timers(self) -> Any:
-        assert self.backend is not None
         return self.backend.event_timers if self._event_time else self.backend.processing_timers
 
     # -- lateness and results

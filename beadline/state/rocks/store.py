@@ -10,10 +10,8 @@ A database carries the version it stands at. One outside of a handle's chain is 
 from __future__ import annotations
 
 import contextlib
-import marshal
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakSet
@@ -24,7 +22,7 @@ from beadline.state.disks import FREE_SPACE, is_full
 from beadline.state.files import read_range
 from beadline.state.rocks import database as opening
 from beadline.state.rocks import folders
-from beadline.state.rocks.keys import RowKeys, TimerKeys
+from beadline.state.rocks.catalogue import Catalogue
 from beadline.state.rocks.tables import (
     ListRows,
     MapRows,
@@ -36,9 +34,9 @@ from beadline.state.rocks.tables import (
     ValueRows,
 )
 from beadline.state.rocks.timers import RocksTimerTable, TimerRows
-from beadline.state.rocks.writing import CHUNKS, Batch, SortedFiles, list_rows, map_rows, value_rows
+from beadline.state.rocks.writing import Batch, SortedFiles
 from beadline.state.run import RunContent, RunReader, TableChanges, open_run
-from beadline.state.store import Place, Read, Store, check_kind
+from beadline.state.store import Place, Read, Store
 from beadline.state.tables import Table
 from beadline.state.version import Handle, RunRef
 
@@ -53,21 +51,6 @@ _VERSION, _TABLES = b"\x00\x00version", b"\x00\x00tables"
 # The part of the memory limit that one store's remembered values may take.
 _REMEMBERED_PART = 4
 _LEAST_REMEMBERED = 4 << 20
-
-_ROWS_IN_ORDER: dict[str, Callable[..., list[tuple[bytes, bytes]]]] = {
-    "value": value_rows,
-    "list": list_rows,
-    "map": map_rows,
-}
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A table of the database."""
-
-    number: int
-    kind: str
-    namespaced: bool
 
 
 def _is_large(handle: Handle, limit: int) -> bool:
@@ -100,8 +83,7 @@ class RocksStore(Store):
         self._empty = True  # whether nothing can lie where the next rows go
         # Key groups and tables written since it was empty; None if that is long ago.
         self._filled: list[tuple[range, set[str]]] | None = None
-        self._tables: dict[str, _Known] = {}
-        self._keys: dict[_Known, Any] = {}
+        self._catalogue = Catalogue(place.max_parallelism)
         self._pending: dict[tuple[str, str], RunContent] = {}
         self._remembered: dict[str, Remembered] = {}
 
@@ -186,7 +168,7 @@ class RocksStore(Store):
             self._remembered.clear()
             self.version = version
         self._empty, self._filled = not version, None
-        self._take_catalogue(marshal.loads(self._database.get(_TABLES) or marshal.dumps({})))
+        self._catalogue.load(self._database.get(_TABLES))
 
     def _move_in(self) -> None:
         """The common database is this worker's for the task. If there is none yet, its own becomes the common one."""
@@ -219,45 +201,16 @@ class RocksStore(Store):
         RocksStore.open.add(self)
 
     def _start_over(self, root: str) -> None:
-        if self._database.get(_VERSION) is not None or next(self._rows_from(b""), None) is not None:
+        assert self._rows is not None
+        if self._database.get(_VERSION) is not None or next(self._rows.from_(b"", b""), None) is not None:
             self._disconnect()
             folders.remove(self.folder)
             os.makedirs(os.path.dirname(self.folder), exist_ok=True)
             self._connect()
         self._remembered.clear()
-        self._take_catalogue({})
+        self._catalogue.load(None)
         self._database.put(_VERSION, root.encode(), self._unlogged)
         self.version, self._empty, self._filled = root, True, []
-
-    def _rows_from(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        assert self._rows is not None, "state is used outside of a step"
-        return self._rows.from_(start, b"")
-
-    # -- the catalogue
-
-    def _take_catalogue(self, tables: dict[str, tuple[int, str, bool]]) -> None:
-        self._tables = {name: _Known(*entry) for name, entry in tables.items()}
-
-    def _known(self, name: str, kind: str, namespaced: bool) -> _Known:
-        known = self._tables.get(name)
-        if known is None:
-            known = self._tables[name] = _Known(len(self._tables) + 1, kind, namespaced)
-        check_kind(name, (known.kind, known.namespaced), (kind, namespaced))
-        return known
-
-    def _keys_of(self, known: _Known) -> Any:
-        keys = self._keys.get(known)
-        if keys is None:
-            number, maximum, namespaced = known.number, self._place.max_parallelism, known.namespaced
-            if known.kind == "timer":
-                keys = TimerKeys(number, namespaced)
-            elif known.kind == "list":
-                chunks = RowKeys(number + CHUNKS, maximum, namespaced, followed=True)
-                keys = (RowKeys(number, maximum, namespaced), chunks)
-            else:
-                keys = RowKeys(number, maximum, namespaced, followed=known.kind == "map")
-            self._keys[known] = keys
-        return keys
 
     # -- writing
 
@@ -265,22 +218,9 @@ class RocksStore(Store):
         assert self._rows is not None
         return Batch(self._database, self._rows, self._empty)
 
-    def _fill(self, batch: Batch, name: str, table: TableChanges) -> None:
-        known = self._known(name, table.kind, table.namespaced)
-        keys = self._keys_of(known)
-        if known.kind == "value":
-            batch.values(keys, table.changes)
-        elif known.kind == "list":
-            batch.lists(keys[0], keys[1], table.changes)
-        elif known.kind == "map":
-            batch.maps(keys, table.changes)
-        else:
-            batch.timers(keys, table.changes)
-
     def _seal(self, batch: Batch, version: str) -> None:
         """Write a batch with the version that it completes."""
-        tables = {name: (known.number, known.kind, known.namespaced) for name, known in self._tables.items()}
-        batch.batch.put(_TABLES, marshal.dumps(tables))
+        batch.batch.put(_TABLES, self._catalogue.dump())
         batch.batch.put(_VERSION, version.encode())
         self._database.write(batch.batch, self._unlogged)
         self._renew()
@@ -295,12 +235,11 @@ class RocksStore(Store):
         complete: values stay in memory as long as they may."""
         batch = self._batch()
         for name, table in content.items():
-            later = self._own is not None and table.kind == "value"
-            if later:
-                self._known(name, table.kind, table.namespaced)
+            if self._own is not None and table.kind == "value":
+                self._catalogue.known(name, table.kind, table.namespaced)
                 self._remember(name).take(table.changes, write_later=True)
                 continue
-            self._fill(batch, name, table)
+            self._catalogue.fill(batch, name, table)
             if name in self._remembered:
                 self._remembered[name].take(table.changes, write_later=False)
         self._seal(batch, version)
@@ -327,11 +266,9 @@ class RocksStore(Store):
 
     def _settle(self, name: str) -> None:
         """Write the values of a table that were put off."""
-        unwritten = self._remembered[name].unwritten
-        if unwritten:
+        if unwritten := self._remembered[name].unwritten:
             batch = self._batch()
-            known = self._tables[name]
-            self._fill(batch, name, TableChanges(known.kind, known.namespaced, unwritten))
+            self._catalogue.fill(batch, name, self._catalogue.changes(name, unwritten))
             self._database.write(batch.batch, self._unlogged)
             self._remembered[name].unwritten = {}
             self._renew()
@@ -368,13 +305,10 @@ class RocksStore(Store):
             in_order = SortedFiles(self._database, self._options, folder, self._settings.target_file)
         batch = self._batch()
         for name, table in blocks:
-            known = self._known(name, table.kind, table.namespaced)
-            if in_order is not None and known.kind in _ROWS_IN_ORDER:
-                keys = self._keys_of(known)
-                rows = _ROWS_IN_ORDER[known.kind](keys[0] if known.kind == "list" else keys, table.changes)
-                if in_order.take(rows):
-                    continue
-            self._fill(batch, name, table)
+            rows = None if in_order is None else self._catalogue.rows_in_order(name, table)
+            if in_order is not None and rows is not None and in_order.take(rows):
+                continue
+            self._catalogue.fill(batch, name, table)
             if batch.batch.size_in_bytes() > _BATCH_BYTES:
                 self._database.write(batch.batch, self._unlogged)
                 batch = self._batch()
@@ -387,11 +321,10 @@ class RocksStore(Store):
     def table(self, name: str, kind: str, namespaced: bool = False) -> Table:
         rows, database = self._rows, self._database
         assert rows is not None, "state is used outside of a step"
-        keys = self._keys_of(self._known(name, kind, namespaced))
-        base: Any
+        keys = self._catalogue.known(name, kind, namespaced).keys
         if kind == "value":
-            base = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
-            return RocksValueTable(name, base, namespaced)
+            values: Any = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
+            return RocksValueTable(name, values, namespaced)
         if kind == "list":
             return RocksListTable(name, ListRows(database, rows, *keys), namespaced)  # type: ignore[arg-type]
         if kind == "map":

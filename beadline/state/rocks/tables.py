@@ -16,7 +16,7 @@ from beadline.state.codec import loads, thaw
 from beadline.state.key_groups import EQUAL_THEMSELVES, BoxedKey, encode_key, hash_encoded, map_indexed, unboxed
 from beadline.state.rocks.keys import OPAQUE, RowKeys, decode_map_key, encode_map_key
 from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_segments
-from beadline.state.tables import MISSING, Changes, ListTable, MapTable, ValueTable
+from beadline.state.tables import MISSING, Changes, ListTable, MapTable, Table, ValueTable
 
 _NONE_SEEN: dict[Any, Any] = {}
 # What an entry costs in memory beyond its bytes: the objects, and their place in a dictionary.
@@ -183,19 +183,25 @@ class ValueRows(_Base):
         return super().walk(place, limit)
 
 
-class RocksValueTable(ValueTable):
-    """Values over RocksDB."""
+class _OverRows(Table):
+    """What the tables share that have one of these bases."""
 
     __slots__ = ()
     base: Any
 
-    def peek(self, slot: Any) -> Any:
-        value = self.writes.get(slot, MISSING)
-        return thaw(self.base.peek(slot)) if value is MISSING else value
-
     def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
         found: tuple[list[Any], Any] = self.base.walk(place, limit)
         return found
+
+
+class RocksValueTable(_OverRows, ValueTable):
+    """Values over RocksDB."""
+
+    __slots__ = ()
+
+    def peek(self, slot: Any) -> Any:
+        value = self.writes.get(slot, MISSING)
+        return thaw(self.base.peek(slot)) if value is MISSING else value
 
 
 class ListRows(_Base):
@@ -223,15 +229,10 @@ class ListRows(_Base):
         self.get = get
 
 
-class RocksListTable(ListTable):
+class RocksListTable(_OverRows, ListTable):
     """Lists over RocksDB."""
 
     __slots__ = ()
-    base: Any
-
-    def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
-        found: tuple[list[Any], Any] = self.base.walk(place, limit)
-        return found
 
 
 class MapRows(_Base):
@@ -295,12 +296,11 @@ def read_opaque(data: bytes) -> dict[Any, Any]:
     return entries
 
 
-class RocksMapTable(MapTable):
+class RocksMapTable(_OverRows, MapTable):
     """Maps over RocksDB. They are gone through in the order of their encoded keys (numbers by value), whether an entry
     is in the overlay or in a row: where steps were cut can't be seen."""
 
     __slots__ = ()
-    base: Any
 
     def get(self, slot: Any, map_key: Any) -> Any:
         if map_key.__class__ not in EQUAL_THEMSELVES:
@@ -354,10 +354,3 @@ class RocksMapTable(MapTable):
         for map_key, value in {**shared, **opaque}.items():
             if value is not MISSING:
                 yield map_key, thaw(value)
-
-    def slots(self) -> set[Any]:
-        return {*self.base, *self.overlay}
-
-    def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
-        found: tuple[list[Any], Any] = self.base.walk(place, limit)
-        return found

@@ -307,7 +307,7 @@ def test_a_publication_that_broke_off_is_done_again(disk: Shelf, monkeypatch: py
 
 
 def test_a_lost_staged_piece_makes_nothing_ready(sink: RowFileSink, shelf: Shelf) -> None:
-    lost = [["b", 0, 1, b"x", None], ["b", 0, 5, None, join(sink.staging, "gone")]]
+    lost = [["b", 0, 1, b"x", None], ["b", 0, 5, None, join(sink.names.staging, "gone")]]
     with pytest.raises(FileNotFoundError):
         sink.committer().precommitter()({"target": join(sink.base_path, "b", "part"), "pieces": lost})
     assert (shelf.visible(), shelf.ready()) == ({}, [])

@@ -27,12 +27,12 @@ from beadline.checkpoint.file_storage import FileJobStorage
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot
 from beadline.connectors.files import RollingPolicy, RowFileSink
-from beadline.errors import JobExecutionError
+from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan
 from beadline.graph.program import Program as WholeProgram
 from beadline.graph.specs import SinkSpec
 from beadline.master.events import Event, NotWritten, Prepared, Published, Written
-from beadline.master.snapshots.checkpoints import Checkpoints, reject
+from beadline.master.snapshots.checkpoints import Checkpoints
 from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.records import Records
 from beadline.master.snapshots.savepoints import CanonicalSavepoints
@@ -297,7 +297,7 @@ class Driver:
                 case Triggered():
                     self.checkpoints.triggered(action)
                 case Rejected():
-                    reject(action.request, action.reason)
+                    action.request.fail(BeadlineError(action.reason.value))
                 case Take():
                     exporter = lambda: lambda task: [export(each, self.now) for each in task]  # noqa: E731
                     self.checkpoints.taken(action, self.take(action), exporter)

@@ -279,7 +279,7 @@ def merge_part(fleet: Fleet, request: MergeRequest) -> MergeResult:
     """As a worker does it."""
     groups = range(request.max_parallelism) if request.groups is None else range(*request.groups)
     content: dict[str, TableChanges] = {}
-    for _, part in merged(request.runs, fleet.files.read_range, groups, 8, from_root=request.from_root):
+    for _, part in merged(request.runs, fleet.files.read_range, groups, from_root=request.from_root):
         for name, table in part.items():
             known = content.setdefault(name, replace(table, changes={}))
             known.changes.update(table.changes)

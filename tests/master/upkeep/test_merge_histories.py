@@ -53,7 +53,7 @@ def test_state_is_what_was_written(kind: str, share: float, small: None) -> None
 
     live()
     print(dict(seen))
-    assert seen["merges"] > HISTORIES * share, "or nothing was tested"
+    assert seen["merges"] > HISTORIES * share / 4, "there are about two in a history: nothing was tested"
 
 
 def lived(kind: str, parallelism: int, events: list[tuple[str, int]]) -> None:

@@ -1,30 +1,28 @@
-"""Work beside the steps: short tasks, a few at a time."""
+"""Work while steps run: short tasks, a few at a time."""
 
 from __future__ import annotations
 
 import threading
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from beadline.errors import VersionError
+from beadline.master.local import LocalEngine
 from beadline.master.upkeep import merging
 from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
 
 
-class FewSlots:
-    """Runs tasks in threads, and counts how many there are at a time."""
+class FewSlots(LocalEngine):
+    """Counts how many tasks there are at a time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.lock = threading.Lock()
         self.now = self.most = 0
         self.cancelled: list[str] = []
         self.quiet: list[str] = []
-
-    def in_group(self, group: str, description: str) -> None:
-        pass
 
     def cancel(self, group: str) -> None:
         self.cancelled.append(group)
@@ -33,8 +31,10 @@ class FewSlots:
         assert self.now == 0
         self.quiet.append(group)
 
-    def run_each(self, function: Any, items: list[Any], width: int) -> list[Any]:
-        assert len(items) == width, "one item a task"
+    def run_each(
+        self, function: Any, items: list[Any], group: str = "", what: str = "", width: int | None = None
+    ) -> list[Any]:
+        assert len(items) == width, "one item per task"
         with self.lock:
             self.now += len(items)
             self.most = max(self.most, self.now)
@@ -47,8 +47,7 @@ class FewSlots:
 
 
 def tasks(cluster: FewSlots, slots: int, function: Any) -> ShortTasks[int, int]:
-    some: Any = cluster
-    return ShortTasks(some, "group", "count", slots, lambda: function)
+    return ShortTasks(cluster, "group", "count", slots, lambda: function)
 
 
 @pytest.mark.parametrize("slots", [1, 3, 8, 20])
@@ -137,9 +136,7 @@ def test_the_last_merges_of_a_job_may_end_but_not_for_ever(patient: bool, monkey
     tasks = OneRound(patient)
     monkeypatch.setattr(merging, "ShortTasks", lambda *_: tasks)
     monkeypatch.setattr(merging, "_LAST_TASKS_SECONDS", 0.05)
-    cluster: Any = SimpleNamespace(slots=2, engine=SimpleNamespace(loss=None))
-    submitter: Any = SimpleNamespace(group="job", merger=None)
-    merger = merging.Merger(cluster, submitter, lambda: None)  # type: ignore[arg-type, return-value]
+    merger = merging.Merger(LocalEngine(), "job-merge", lambda: None)  # type: ignore[arg-type, return-value]
     request: Any = object()
     merger.submit([request])
     while merger._tasks is None:

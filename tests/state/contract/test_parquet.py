@@ -73,7 +73,7 @@ def as_parquet(subject: Subject, files: RunFiles | None = None, map_key_type: st
     """
     content: RunContent = {}
     handle = subject.handle
-    ranges = merged(handle.runs, lambda run, at, size: subject.read(run)[at : at + size], subject.groups, 16, 1 << 30)
+    ranges = merged(handle.runs, lambda run, at, size: subject.read(run)[at : at + size], subject.groups, 1 << 30)
     for _, part in ranges:
         content.update(part)
     written = Handle(handle.root)

@@ -147,6 +147,17 @@ def test_several_steps_behind(make: Make) -> None:
         assert subject.reads == 3
 
 
+def test_what_an_attempt_left_is_not_taken_for_what_another_sealed(make: Make) -> None:
+    subject = lived(make, 2)
+    elsewhere = subject.switched("hashmap")
+    with subject.step(fate="lost") as step:
+        write(step, 99)
+    with elsewhere.step() as step:
+        write(step, 2)
+    subject.handle = elsewhere.handle
+    check(subject, 3)
+
+
 def test_a_kept_store_takes_what_it_has_itself(make: Make) -> None:
     subject = lived(make, 3)
     with subject.step() as step:

@@ -1,5 +1,5 @@
-"""What comes out of a DataFrame's column as state would hold it: rows, tuples and dictionaries instead of structs and
-maps, then checked against the declared type as ``update()`` does it."""
+"""What comes out of a DataFrame's column as functions and state know it: rows, tuples and dictionaries instead of
+structs and maps, then checked against the declared type, if there is one, as ``update()`` does it."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def _struct(arrow: pa.StructType, info: TypeInformation | None) -> Maker:
 
 
 def _element(info: TypeInformation | None) -> TypeInformation | None:
-    if isinstance(info, ListTypeInfo):
-        return info.elem_type
-    return info._element_type if isinstance(info, ObjectArrayTypeInfo) else None
+    return info.elem_type if isinstance(info, (ListTypeInfo, ObjectArrayTypeInfo)) else None
 
 
 def declared(info: TypeInformation | None) -> TypeInformation | None:
