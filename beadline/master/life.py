@@ -12,18 +12,20 @@ RESTORING  state and sinks are brought to a snapshot, or to done → RUNNING; an
 RUNNING    steps run, checkpoints are taken                 last step sealed → FINISHING; a savepoint to stop or
                                                             cancel with → STOPPING; told to end → SUSPENDING; an
                                                             error → RESTARTING
-STOPPING   the savepoint is written (after a last step, if  its output is visible → ENDING; it failed → RUNNING;
-           the job drains), then its output published       an error → RESTARTING
+STOPPING   the savepoint is written (after a last step, if  its output is visible → ENDING; it failed → RUNNING, or
+           the job drains), then its output published       FINISHING if the last step is sealed; told to end →
+                                                            SUSPENDING; an error → RESTARTING
 SUSPENDING no new step; a last checkpoint is taken          complete, or it failed → ENDING; an error → ENDING
-FINISHING  a last checkpoint, and its output is published   output is visible → ENDING; an error → RESTARTING, or
-                                                            ENDING if the job was told to end meanwhile
+FINISHING  a last checkpoint, and its output is published   output is visible → ENDING; a savepoint to stop or cancel
+                                                            with → STOPPING; an error → RESTARTING, or ENDING if the
+                                                            job was told to end meanwhile
 RESTARTING waits as long as the restart strategy says       time is over → RESTORING; told to end → ENDING
 ENDING     what is left is kept or removed                  done → ENDED
 ENDED      whoever waits is told
 ========== ================================================ ===================================================
 
-From every state before ENDING: cancelled, told to end at once, fenced (another driver has taken over the job), or
-having lost the engine → ENDING. Why a job ends, and what that means for its checkpoints, is
+From every state between CREATED and ENDING: cancelled, told to end at once, fenced (another driver has taken over the
+job), or having lost the engine → ENDING. Why a job ends, and what that means for its checkpoints, is
 :class:`~beadline.checkpoint.ends.End`. An error for which the restart strategy has no restart left ends the job too.
 Without checkpoints nothing is gone back to: RESTORING then goes on after the step that failed.
 """

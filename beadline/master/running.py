@@ -298,35 +298,48 @@ class Running:
     # -- actions
 
     def do(self, actions: list[Action]) -> None:
-        """Carry out what the checkpoint coordinator has decided, in its order."""
+        """Carry out what the checkpoint coordinator has decided, in its order.
+
+        If one of them fails, the others are carried out all the same, for the coordinator takes them for done: a
+        checkpoint that it has begun has a record, and who asked for it an answer.
+        """
+        problem: Exception | None = None
         for action in actions:
-            match action:
-                case Triggered():
-                    self.checkpoints.triggered(action)
-                    self._tell_of(action.id, "triggered")
-                case Rejected():
-                    if isinstance(action.request, Request):
-                        what = action.request.kind.value
-                        action.request.fail(BeadlineError(f"no {what} was taken: {action.reason.value}"))
-                case Take():
-                    self._take(action)
-                case Complete():
-                    self.checkpoints.complete(action)
-                    self._tell_of(action.id, "completed")
-                case NotifyComplete():
-                    snapshot = self.checkpoints.completed(action.id)
-                    self._results.completed(action.id)
-                    if self.execution is not None:
-                        self.execution.commit_sources(snapshot)
-                    self.checkpoints.publish(action.id)
-                case NotifyAborted():
-                    self.checkpoints.aborted(action)
-                    self._tell_of(action.id, "failed")
-                case Discard():
-                    for id in action.ids:
-                        self._drop_garbage(self.checkpoints.discard(id))
-                case FailJob():
-                    raise JobExecutionError(action.reason)
+            try:
+                self._do(action)
+            except Exception as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Triggered():
+                self.checkpoints.triggered(action)
+                self._tell_of(action.id, "triggered")
+            case Rejected():
+                if isinstance(action.request, Request):
+                    what = action.request.kind.value
+                    action.request.fail(BeadlineError(f"no {what} was taken: {action.reason.value}"))
+            case Take():
+                self._take(action)
+            case Complete():
+                self.checkpoints.complete(action)
+                self._tell_of(action.id, "completed")
+            case NotifyComplete():
+                snapshot = self.checkpoints.completed(action.id)
+                self._results.completed(action.id)
+                if self.execution is not None:
+                    self.execution.commit_sources(snapshot)
+                self.checkpoints.publish(action.id)
+            case NotifyAborted():
+                self.checkpoints.aborted(action)
+                self._tell_of(action.id, "failed")
+            case Discard():
+                for id in action.ids:
+                    self._drop_garbage(self.checkpoints.discard(id))
+            case FailJob():
+                raise JobExecutionError(action.reason)
 
     def _take(self, take: Take) -> None:
         execution = self.execution

@@ -239,7 +239,8 @@ class Checkpoints:
 
     def completed(self, id: int) -> Snapshot:
         """A checkpoint has completed, and everybody hears of it: gives the step that it holds."""
-        snapshot = self._records[id].taken
+        record = self._records[id]
+        snapshot, record.taken = record.taken, None
         assert snapshot is not None
         self._completed_steps.append(snapshot.step)
         return snapshot
@@ -247,7 +248,6 @@ class Checkpoints:
     def publish(self, id: int) -> None:
         """Make the output visible that a complete checkpoint holds."""
         record = self._records[id]
-        record.taken = None
         ready = self._sinks.completed(id)
         if ready:
             self._writing.publish(record, ready)

@@ -1,341 +1,324 @@
-"""Drivers that die, fail, are paused and come back, in any order: every row is there once.
+"""Drivers that die, fail, are paused and come back, at any point: every row is there once, with the right count.
 
-Writing and publishing happen when the test says so, in whatever order, or never: no threads, no Spark. The files are
-real. A driver that dies is dropped; the next one has what is on disk.
+Each driver is a process of its own that runs the shipped job master, and dies by SIGKILL where the test says.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable
-from concurrent.futures import Future
+import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+import pytest
+import xxhash
 
-from beadline.checkpoint.lookup import list_job
-from beadline.connectors.files import RollingPolicy, pieces, renaming
-from beadline.errors import BeadlineError
-from beadline.master.snapshots import sinks
-from tests.master.snapshots.stages import Driver, rows_in, staged_files
+from beadline.checkpoint.lookup import list_job, read_snapshot
+from beadline.checkpoint.verify import verify
+from beadline.connectors.files import RollingPolicy
+from tests.master.snapshots import drivers
+from tests.master.snapshots.drivers import FAILED, FENCED, FILES, FINISHED_BEFORE, KILLED, POINTS, Drive, Trap
+from tests.master.snapshots.local_jobs import rows, rows_in, staged_files
 
 POLICIES = {
     "at checkpoints": RollingPolicy(on_checkpoint=True),
     "at once": RollingPolicy(part_size=1),
-    "now and then": RollingPolicy(part_size=12, rollover_ms=10**9, inactivity_ms=10**9),
+    "now and then": RollingPolicy(part_size=30, rollover_ms=10**9, inactivity_ms=10**9),
     "at the end": RollingPolicy(),
 }
-
-
-class PowerCut(BaseException):
-    pass
-
-
-class Promise(Future[Any]):
-    """Who waits for it has it done."""
-
-    def __init__(self, act: Callable[[], Any]) -> None:
-        super().__init__()
-        self.act = act
-
-    def result(self, timeout: float | None = None) -> Any:
-        if not self.done():
-            self.act()
-        return super().result(0)
-
-
-class Later:
-    """Keeps what it is asked to do until it is told to."""
-
-    def __init__(self) -> None:
-        self.waiting: list[tuple[Promise, Callable[..., Any], tuple[Any, ...]]] = []
-
-    def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
-        future = Promise(lambda: self.run(next(i for i, entry in enumerate(self.waiting) if entry[0] is future)))
-        if function is int:  # somebody waits for all that came before
-            while self.waiting:
-                self.run(0)
-            future.set_result(0)
-        else:
-            self.waiting.append((future, function, args))
-        return future
-
-    def run(self, which: int) -> None:
-        if self.waiting:
-            future, function, args = self.waiting.pop(which % len(self.waiting))
-            function(*args)
-            future.set_result(None)
-
-    def shutdown(self, wait: bool = True) -> None:
-        pass
-
-
-class SlowDriver(Driver):
-    def make_threads(self) -> tuple[Any, Any]:
-        return Later(), Later()
-
-    def write(self, which: int) -> None:
-        self.threads[0].run(which)
-
-    def publish(self) -> None:
-        self.threads[1].run(0)
-
-    def hear(self) -> None:
-        if not self.inbox.empty():
-            self.handle(self.inbox.get())
-
-    def finish(self) -> None:
-        """Write, hear and publish all there is."""
-        while self.threads[0].waiting or self.threads[1].waiting or not self.inbox.empty():
-            self.write(0)
-            self.hear()
-            self.publish()
-
-    def tick(self, milliseconds: int) -> None:
-        self.now += milliseconds
-        self.checkpoints.tick()
-
-
-def cut(after: int, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which the power cut ends at one of its calls: before it has done anything, or behind it."""
-    left = [after]
-
-    def cutting(*args: Any, **kwargs: Any) -> Any:
-        left[0] -= 1
-        if left[0] == 0:
-            raise PowerCut
-        result = function(*args, **kwargs)
-        left[0] -= 1
-        if left[0] == 0:
-            raise PowerCut
-        return result
-
-    return cutting
+RESTORING = (
+    "migrating",
+    "making the snapshot the truth",
+    "leaving newer checkpoints",
+    "restoring sinks",
+    "taking output back",
+    "dropping orphans",
+)
+SAVING = ("making output portable", "writing a savepoint", "the savepoint's appearance")
 
 
 class World:
-    """A folder, the driver that has the job, and one that had it."""
+    """A folder, and the drivers that come one after the other."""
 
-    def __init__(self, folder: Path, policy: RollingPolicy, **options: Any) -> None:
+    def __init__(self, folder: Path, **drive: Any) -> None:
+        self.drive = Drive(folder, **drive)
         self.folder = folder
-        self.out = folder / "out"
-        self.policy = policy
-        self.options = {"timeout_ms": 100_000, **options}
-        self.taken: list[str] = []
-        self.zombie: SlowDriver | None = None
-        self.driver = self.start(None)
-        if not self.driver.settings.exactly_once:
-            # Without any checkpoint the job begins anew, beside what it has shown: at least once.
-            self.driver.step(1)
-            self.driver.tick(1000)
-            self.driver.finish()
-
-    def start(self, path: str | None) -> SlowDriver:
-        return SlowDriver(self.folder, self.policy, restore_path=path, **self.options)
-
-    def resume(self, path: str | None = None) -> None:
-        self.zombie = self.driver
-        self.zombie.lease.let_go()  # for all that the next one can see it is dead
-        self.driver = self.start(path or ("latest" if self.on_disk() else None))
-        self.check()
+        self.exactly_once = self.drive.checkpoints.get("exactly_once", True)
+        self.went_back = False
 
     def on_disk(self) -> list[str]:
+        """The completed checkpoints that count, newest first."""
         jobs = sorted((self.folder / "checkpoints").glob("*"))
         return [listed.pointer for job in jobs for listed in list_job(str(job)) if listed.snapshot is not None]
 
+    @property
+    def finished(self) -> list[str]:
+        """The ids of the jobs that have noted their finish."""
+        return [path.parent.name for path in (self.folder / "checkpoints").glob("*/ended")]
+
+    def start(self, *traps: Trap, path: str | None = None) -> Any:
+        """A driver that goes on from what is there."""
+        resumable = self.on_disk() or self.finished
+        if not resumable and not self.exactly_once:
+            for part in (self.folder / "out").glob("part-*"):
+                part.unlink()  # nothing was promised of it
+        return drivers.start(replace(self.drive, traps=traps, path=path or ("latest" if resumable else None)))
+
+    def run(self, *traps: Trap, path: str | None = None) -> int:
+        code = drivers.ended(self.start(*traps, path=path))
+        assert code in (KILLED, 0, FAILED, FINISHED_BEFORE)
+        self.check()
+        return code
+
+    def seen(self) -> list[str]:
+        return sorted(rows_in(self.folder / "taken") + rows_in(self.folder / "out"))
+
     def check(self) -> None:
-        assert self.driver.counts() == self.driver.expected_counts()
-        rows = self.taken + rows_in(self.out)
-        assert len(set(rows)) == len(rows), "nothing twice, at no time"
-        for pointer in self.driver.checkpoints.pointers.values():
-            assert self.driver.home.storage.verify(self.driver.home.storage.read(pointer)) == []
+        seen, found = self.seen(), self.on_disk()
+        assert len(set(seen)) == len(seen), "nothing twice, at no time"
+        if self.exactly_once and not self.went_back and not self.finished:
+            held = read_snapshot(found[0]).counters["records"] if found else 0
+            assert set(seen) <= set(rows(held)), "nothing that may come again"
+        for pointer in found:
+            assert verify(read_snapshot(pointer)) == []
 
-    def do(self, action: tuple[str, int]) -> None:
-        name, number = action
-        driver = self.driver
-        match name:
-            case "step":
-                driver.step(number)
-            case "tick":
-                driver.tick(1000)
-            case "time out":
-                driver.tick(100_000)
-            case "write":
-                driver.write(number)
-            case "hear":
-                driver.hear()
-            case "publish":
-                driver.publish()
-            case "merge":
-                driver.merge_all()
-            case "fail":
-                driver.go_back()
-            case "checkpoint":
-                driver.step(number)
-                driver.tick(1000)
-                driver.finish()
-            case "take":
-                driver.step(number)
-                driver.tick(1000)
-            case "complete":  # and nothing is published yet
-                if not driver.threads[0].waiting:
-                    driver.step(number)
-                    driver.tick(1000)
-                driver.write(0)
-                driver.hear()
-            case "crash":
-                self.resume()
-            case "go back far":  # -s chk-N, and not the newest one
-                pointers = driver.checkpoints.pointers
-                if pointers:
-                    self.resume(pointers[min(pointers)])
-            case "damage":
-                found = sorted(driver.checkpoints.pointers.items())
-                if len(found) > 1:
-                    path = Path(found[-1][1], "_metadata")
-                    path.write_bytes(path.read_bytes()[:-1])
-                    self.resume()
-            case "crash in publishing":
-                self._crash_in(renaming, ("rename", "sync")[number % 2], number + 1, driver.publish)
-            case "crash in pre-committing":
-                self._crash_in(renaming, "_write", number + 1, lambda: driver.write(0))
-            case "consume":
-                self.taken += rows_in(self.out)
-                for path in self.out.rglob("part-*"):
-                    path.unlink()
-            case "crash in writing":
-                self._crash_in(os, "rename", number + 1, lambda: driver.write(0))
-            case "crash in restoring":
-                self._crash_in(*((os, "unlink") if number % 2 else (renaming, "rename")), number + 1, driver.go_back)
-            case "zombie":
-                self._zombie_acts(number)
-
-    def _crash_in(self, module: Any, name: str, after: int, act: Callable[[], Any]) -> None:
-        try:
-            with mock.patch.object(module, name, cut(after, getattr(module, name))):
-                act()
-        except PowerCut:
-            self.resume()
-
-    def _zombie_acts(self, number: int) -> None:
-        """The driver that was thought dead was only paused. It may meet its end in any way."""
-        zombie = self.zombie
-        if zombie is None:
-            return
-        acts: list[Callable[[], Any]] = [
-            lambda: zombie.step(1),
-            lambda: zombie.tick(1000),
-            lambda: zombie.write(0),
-            zombie.hear,
-            zombie.publish,
-            zombie.finish,
-            zombie.go_back,
-        ]
-        try:
-            acts[number % len(acts)]()
-        except (BeadlineError, OSError, FileNotFoundError):
-            self.zombie = None
+    def finish(self) -> None:
+        """The last driver comes to the end, and everything is there."""
+        code = self.run()
+        assert code in (0, FINISHED_BEFORE)
+        assert self.seen() == rows(self.drive.records)
+        if code == 0:  # and did not die while it cleared up: nobody can go back, so nothing is left of all the attempts
+            assert self.on_disk() == []
+            mine = [f".staging-{xxhash.xxh3_128_hexdigest(f'{job}|sink'.encode())}/" for job in self.finished]
+            assert not [path for path in staged_files(self.folder / "out") if any(name in path for name in mine)]
 
 
-numbers = st.integers(0, 6)
-small = ["write", "hear", "tick", "merge", "time out", "zombie"]
-crashes = [
-    "crash",
-    "fail",
-    "crash in publishing",
-    "crash in pre-committing",
-    "crash in writing",
-    "crash in restoring",
+# -- every point
+
+
+ALL_POINTS = [f"{side} {name}" for name in POINTS for side in ("before", "after")]
+# Here a driver comes once, or the first time is the one that matters.
+ONCE = (*RESTORING, "taking the lease", "noting the finish", "closing", "releasing the lease", "removing the folder")
+
+
+def name_of(point: str) -> str:
+    return point.split(" ", 1)[1]
+
+
+CONSUMES = pytest.mark.parametrize("consumes", [False, True], ids=["files stay", "files are taken away"])
+
+
+@CONSUMES
+@pytest.mark.parametrize("point", [point for point in ALL_POINTS if name_of(point) not in SAVING])
+def test_a_death_at_any_point(point: str, consumes: bool, tmp_path: Path) -> None:
+    world = World(tmp_path, consumes=consumes, inline=0)
+    if name_of(point) in RESTORING:
+        assert world.run(Trap("before telling sources", 3)) == KILLED
+    assert world.run(Trap(point, 1 if name_of(point).startswith(ONCE) else 2)) == KILLED
+    world.finish()
+
+
+@CONSUMES
+@pytest.mark.parametrize("point", [f"{side} {name}" for name in RESTORING for side in ("before", "after")])
+def test_a_restart_that_comes_to_nothing(point: str, consumes: bool, tmp_path: Path) -> None:
+    """The job goes back by itself, and its driver dies meanwhile; or going back fails too, and is done again."""
+    world = World(tmp_path, consumes=consumes)
+    fails = Trap("before telling sources", 3, "fail")
+    assert world.run(fails, Trap(point, 1)) == KILLED
+    assert world.run(Trap("after sealing", 2, "fail"), Trap(point, 2, "fail")) == 0
+    world.finish()
+
+
+@CONSUMES
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before running a step",
+        "after sealing",
+        "after taking",
+        "before pre-committing",
+        "after pre-committing",
+        "before the checkpoint's appearance",
+        "after the checkpoint's appearance",
+        "before hearing of it",
+        "after hearing of it",
+        "after telling sources",
+        "before discarding",
+        "after discarding",
+    ],
+)
+def test_a_death_while_earlier_output_is_not_visible_yet(point: str, consumes: bool, tmp_path: Path) -> None:
+    """Publishing hangs, or has done half of its work, and checkpoints go on."""
+    for held in ("before publishing", "after publishing a part"):
+        world = World(tmp_path / held, consumes=consumes)
+        assert world.run(Trap(held, 1, "hold"), Trap(point, 3)) == KILLED
+        world.finish()
+
+
+@CONSUMES
+@pytest.mark.parametrize("number", range(1, 160, 10))
+def test_a_death_before_any_change_to_files(number: int, consumes: bool, tmp_path: Path) -> None:
+    world = World(tmp_path, consumes=consumes, checkpoints={"inline_threshold": 0})
+    for _ in range(2):
+        assert world.run(Trap(FILES, number)) in (KILLED, 0, FINISHED_BEFORE)
+    world.finish()
+
+
+# -- a savepoint to stop with
+
+
+SAVED = "after the savepoint's appearance"
+STOPPING = [
+    *(Trap(f"{side} {name}") for name in SAVING for side in ("before", "after")),
+    *(Trap(FILES, number, since="before making output portable") for number in range(1, 16, 2)),
+    *(
+        Trap(point, since=SAVED)
+        for point in (
+            "before completing",
+            "after completing",
+            "before publishing",
+            "before a part's appearance",
+            "after a part's appearance",
+            "after publishing a part",
+            "before noting what is visible",
+            "after noting what is visible",
+            "before noting the finish",
+            "after noting the finish",
+            "before closing checkpoints",
+            "after closing checkpoints",
+            "before closing sinks",
+            "after closing sinks",
+            "before closing the home",
+            "after closing the home",
+            "after removing the folder",
+        )
+    ),
 ]
 
 
-def actions_with(*more: str) -> st.SearchStrategy[tuple[str, int]]:
-    return st.one_of(
-        st.tuples(st.sampled_from(["step", "take"]), st.integers(0, 4)),
-        st.tuples(st.sampled_from(["take", "complete", "publish", "checkpoint"]), numbers),
-        st.tuples(st.sampled_from(["take", "complete", "publish", "checkpoint"]), numbers),
-        st.tuples(st.sampled_from(small), numbers),
-        st.tuples(st.sampled_from([*crashes, *more]), numbers),
+@pytest.mark.parametrize("from_savepoint", [False, True], ids=["latest", "the savepoint"])
+@pytest.mark.parametrize("trap", STOPPING, ids=lambda trap: f"{trap.at} {trap.nth}")
+def test_a_death_while_the_job_stops_with_a_savepoint(trap: Trap, from_savepoint: bool, tmp_path: Path) -> None:
+    world = World(tmp_path, consumes=from_savepoint)
+    world.drive, world.went_back = replace(world.drive, stop=16), True  # the savepoint holds more
+    assert world.run(trap) == KILLED
+    world.drive = replace(world.drive, stop=None)
+    found = [str(path.parent) for path in (tmp_path / "savepoints").glob("savepoint-*/_metadata")]
+    if found and from_savepoint:
+        assert world.run(Trap("after restoring sinks"), path=found[0]) == KILLED
+        assert world.run(path=found[0]) == 0
+    elif world.finished:  # it was stopped, so it is over
+        assert world.run() == FINISHED_BEFORE
+        assert world.seen() == rows(16)
+        return
+    else:
+        assert world.run() == 0
+    assert world.seen() == rows(world.drive.records)
+
+
+# -- drivers that were only paused
+
+PAUSED = {
+    point: (Trap(point, 3, "pause"),)
+    for point in (
+        "after running a step",
+        "before pre-committing",
+        "before writing",
+        "before the checkpoint's appearance",
+        "after the checkpoint's appearance",
+        "before hearing of it",
+        "before publishing",
+        "after publishing a part",
+        "before noting what is visible",
+        "before discarding",
     )
-
-
-actions = actions_with("go back far", "damage")
-# Who goes back beyond what was published can't take back what a consumer has.
-with_a_consumer = st.one_of(actions_with(), st.just(("consume", 0)))
-
-
-any_world = {
-    "policy": st.sampled_from(sorted(POLICIES)),
-    "inline": st.sampled_from([0, 3, 1 << 16]),
-    "retained": st.integers(1, 3),
-    "max_concurrent": st.integers(1, 2),
-    "warm": st.integers(0, 3),
 }
+# It goes back, from before a checkpoint that it has not heard of, and has looked at its lease.
+UNHEARD = Trap("before hearing of it", 3, "fail")
+PAUSED["before leaving newer checkpoints"] = (UNHEARD, Trap("before leaving newer checkpoints", 1, "pause"))
+PAUSED["before restoring sinks"] = (UNHEARD, Trap("before restoring sinks", 1, "pause"))
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-@given(acts=st.lists(actions, min_size=4, max_size=25), exactly_once=st.booleans(), **any_world)
-def test_every_row_is_there_once(acts: list[tuple[str, int]], **world: Any) -> None:
-    play(acts, **world)
+@pytest.mark.parametrize("next_one", ["before restoring sinks", "before publishing", "after writing"])
+@pytest.mark.parametrize("point", PAUSED)
+def test_a_driver_that_was_taken_for_dead(point: str, next_one: str, tmp_path: Path) -> None:
+    """It is paused, another one takes over its job, and it wakes up in the middle of that."""
+    world = World(tmp_path, consumes=next_one == "before publishing")
+    zombie = other = world.start(*PAUSED[point])
+    try:
+        drivers.paused(zombie, tmp_path)
+        (folder,) = (tmp_path / "checkpoints").glob("*")
+        other = world.start(Trap(next_one, 1, "pause"), path=str(folder))
+        drivers.paused(other, tmp_path)
+        drivers.go_on(zombie)
+        assert drivers.ended(zombie) == FENCED
+        drivers.go_on(other)
+        assert drivers.ended(other) == 0
+    finally:
+        zombie.kill()
+        other.kill()
+    world.check()
+    assert world.seen() == rows(world.drive.records)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-@given(acts=st.lists(with_a_consumer, min_size=4, max_size=25), **any_world)
-def test_every_row_is_consumed_once(acts: list[tuple[str, int]], **world: Any) -> None:
-    play(acts, exactly_once=True, **world)
+# -- anything
 
 
-def play(
-    acts: list[tuple[str, int]],
-    policy: str,
-    inline: int,
-    retained: int,
-    max_concurrent: int,
-    exactly_once: bool,
-    warm: int,
-) -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(os, "fsync"),  # processes die here, not machines
-        mock.patch.object(pieces, "_INLINE", inline),
-        mock.patch.object(sinks, "_LIGHT", inline - 1),
-    ):
-        world = World(
-            Path(folder),
-            POLICIES[policy],
-            retained=retained,
-            max_concurrent=max_concurrent,
-            exactly_once=exactly_once,
+def a_life(dice: random.Random) -> list[Trap]:
+    """A driver that is likely to die, and that may have met other trouble before."""
+    points = [point for point in ALL_POINTS if name_of(point) not in SAVING]
+    traps = [Trap(dice.choice(points), dice.randint(1, 6))]
+    if dice.random() < 0.3:
+        traps = [Trap(FILES, dice.randint(1, 150))]
+    if dice.random() < 0.5:
+        traps.append(Trap(dice.choice(points), dice.randint(1, 4), "fail"))
+    if dice.random() < 0.3:
+        held = dice.choice(
+            ["before publishing", "before a part's appearance", "before writing", "before hearing of it"]
         )
-        for act in [("checkpoint", 2)] * warm + acts:
-            world.do(act)
-            world.check()
-        driver = world.driver
-        driver.step(2, final=True)
-        driver.finish()
-        assert sorted(world.taken + rows_in(world.out)) == sorted(str(number) for number in range(driver.offset))
-        assert driver.checkpoints.may_end
-        assert driver.counts() == driver.expected_counts()
-        # When nobody can go back any more, nothing is left of all the attempts.
-        driver.sinks.retained = list
-        driver.sinks.tidy(idle=True)
-        mine = f".staging-{driver.plan.nodes[max(driver.plan.nodes)].spec.sink.run}"
-        assert not [path for path in staged_files(world.out) if mine in path]
+        traps.append(Trap(held, dice.randint(1, 3), "slow"))
+    return traps
 
 
-def test_the_simulation_can_fail() -> None:
-    """A sink that forgets what is being published loses rows, and the simulation sees it."""
-    with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), POLICIES["at checkpoints"])
-        for act in [("step", 2), ("tick", 0), ("write", 0), ("hear", 0)]:
-            world.do(act)
-        world.driver.sinks._outputs.clear()  # as if it were visible
-        for act in [("step", 2), ("tick", 0), ("write", 0), ("hear", 0), ("crash", 0)]:
-            world.do(act)
-        world.driver.step(1, final=True)
-        world.driver.finish()
-        assert rows_in(world.out) == ["2", "3", "4"]
+@pytest.mark.parametrize("seed", range(80))
+def test_any_drivers_with_any_troubles(seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed)
+    consumes = dice.random() < 0.5
+    checkpoints: dict[str, Any] = {
+        "retained": dice.randint(1, 3),
+        "max_concurrent": dice.randint(1, 2),
+        "inline_threshold": dice.choice([0, 20 << 10]),
+        # What is shown at once can't be taken back from a consumer.
+        "exactly_once": consumes or dice.random() < 0.7,
+    }
+    world = World(
+        tmp_path,
+        policy=POLICIES[dice.choice(sorted(POLICIES))],
+        parallelism=dice.randint(1, 2),
+        awaits=dice.random() < 0.7,
+        inline=dice.choice([0, 3, 1 << 16]),
+        consumes=consumes,
+        checkpoints=checkpoints,
+    )
+    for _ in range(dice.randint(1, 3)):
+        path = None
+        found = world.on_disk()
+        if len(found) > 1 and not consumes and dice.random() < 0.4:
+            world.went_back = True
+            if dice.random() < 0.5:
+                path = found[-1]  # -s chk-N, and not the newest one
+            else:
+                newest = Path(found[0], "_metadata")
+                newest.write_bytes(newest.read_bytes()[:-1])
+        world.run(*a_life(dice), path=path)
+    world.finish()
+
+
+def test_these_tests_can_fail(tmp_path: Path) -> None:
+    """A sink that forgets what is being published loses rows, and they see it."""
+    world = World(tmp_path, forgets=True)
+    assert world.run(Trap("before publishing", 1, "hold"), Trap("after telling sources", 3)) == KILLED
+    with pytest.raises(AssertionError):
+        world.finish()
+    assert world.run() == FINISHED_BEFORE
+    assert set(world.seen()) < set(rows(world.drive.records))

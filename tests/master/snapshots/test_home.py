@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from beadline.checkpoint.actions import CheckpointKind
 from beadline.checkpoint.directory import CheckpointDirectory
+from beadline.checkpoint.ends import End
 from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.lookup import read_snapshot
 from beadline.checkpoint.memory import MemoryJobStorage
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.snapshot import Snapshot, SnapshotError
 from beadline.errors import ConfigurationError
-from beadline.master.events import Request
 from beadline.master.snapshots.home import Home
-from tests.master.snapshots.stages import PROGRAM, Driver, rows_in
+from tests.master.snapshots.drivers import killed
+from tests.master.snapshots.local_jobs import PROGRAM, LocalJob, rows, rows_in, whole
+from tests.master.snapshots.troubles import until
 
 
 def settings(folder: Path | str, **more: Any) -> CheckpointSettings:
     return CheckpointSettings(interval_ms=1000, storage=Storage.FILESYSTEM, directory=str(folder), **more)
-
-
-def job_with_checkpoints(folder: Path, number: int, retained: int = 10, name: str = "job") -> tuple[Driver, list[str]]:
-    """A driver that has died after some checkpoints, one every three records."""
-    driver = Driver(folder, retained=retained)
-    pointers = []
-    for _ in range(number):
-        driver.step()
-        pointers.append(driver.checkpoint())
-    driver.die()
-    return driver, pointers
 
 
 def home(folder: Path, path: str | None, name: str = "job", **more: Any) -> Home:
@@ -58,9 +47,12 @@ def test_a_new_job_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spelling", ["{}", "{}/", "{}/_metadata", "file://{}"])
 def test_a_job_that_is_resumed_goes_on_in_its_folder(spelling: str, tmp_path: Path) -> None:
-    driver, pointers = job_with_checkpoints(tmp_path, 3)
-    made = home(tmp_path, spelling.format(pointers[2]))
-    assert made.job_id == driver.home.job_id
+    job = LocalJob(tmp_path, retained=10)
+    for _ in range(3):
+        job.step()
+        pointer = job.checkpoint()
+    made = home(tmp_path, spelling.format(pointer))
+    assert made.job_id == job.home.job_id
     assert made.start is not None
     assert made.start.checkpoint_id == 3
     assert [c.id for c in made.recovery_points()] == [1, 2, 3]
@@ -68,14 +60,16 @@ def test_a_job_that_is_resumed_goes_on_in_its_folder(spelling: str, tmp_path: Pa
     assert made.storage.epoch == 2
     assert made.state_folder(1, False).endswith("/shared/2"), "a fenced driver's workers write elsewhere"
     with pytest.raises(Fenced):
-        driver.home.storage.check()
+        job.storage.check()
+    job.cancel()
+    assert whole(pointer), "it is not its any more"
 
 
 def test_a_snapshot_that_is_not_accepted_fences_nobody(tmp_path: Path) -> None:
-    driver = Driver(tmp_path)
-    driver.step()
-    pointer = driver.checkpoint()
-    before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
+    job = LocalJob(tmp_path)
+    job.step()
+    pointer = job.checkpoint()
+    before = times(tmp_path)
     seen = []
 
     def accept(pointer: str, snapshot: Snapshot) -> None:
@@ -85,12 +79,18 @@ def test_a_snapshot_that_is_not_accepted_fences_nobody(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="not this one"):
         Home(settings(tmp_path / "checkpoints", restore_path=pointer), "job", accept, PROGRAM)
     assert seen == [(pointer, 1)]
-    driver.home.storage.check()
-    assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
+    job.storage.check()
+    assert times(tmp_path) == before
+    job.cancel()
+
+
+def times(folder: Path) -> list[tuple[Path, int]]:
+    """When each file was changed, but for the beat of a driver that is alive."""
+    return sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*") if "beat-" not in path.name)
 
 
 def test_the_one_before_a_damaged_one_must_be_accepted_too(tmp_path: Path) -> None:
-    _, pointers = job_with_checkpoints(tmp_path, 3)
+    pointers = killed(tmp_path, 3, retained=10)
     damage(pointers[2], "missing")
     seen: list[int] = []
     made = Home(
@@ -105,7 +105,7 @@ def test_the_one_before_a_damaged_one_must_be_accepted_too(tmp_path: Path) -> No
 
 
 def test_an_older_checkpoint_may_be_named(tmp_path: Path) -> None:
-    _, pointers = job_with_checkpoints(tmp_path, 3)
+    pointers = killed(tmp_path, 3, retained=10)
     made = home(tmp_path, pointers[0])
     assert made.start is not None
     assert made.start.checkpoint_id == 1
@@ -114,9 +114,9 @@ def test_an_older_checkpoint_may_be_named(tmp_path: Path) -> None:
 
 
 def test_latest_is_the_newest_checkpoint_of_the_job(tmp_path: Path) -> None:
-    driver, pointers = job_with_checkpoints(tmp_path, 2)
+    pointers = killed(tmp_path, 2, retained=10)
     made = home(tmp_path, "latest")
-    assert (made.pointer, made.job_id) == (pointers[1], driver.home.job_id)
+    assert (made.pointer, made.job_id) == (pointers[1], Path(pointers[1]).parent.name)
     with pytest.raises(SnapshotError, match="the path does not exist"):
         home(tmp_path, str(tmp_path / "chk-1"))
 
@@ -149,7 +149,7 @@ DAMAGES = ["missing", "truncated", "one bit", "metadata truncated", "metadata on
 def test_a_damaged_newest_one_is_named_and_the_one_before_is_used(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _, pointers = job_with_checkpoints(tmp_path, 3)
+    pointers = killed(tmp_path, 3, retained=10)
     path = damage(pointers[2], how)
     with caplog.at_level(logging.WARNING, "beadline"):
         made = home(tmp_path, "latest")
@@ -163,20 +163,18 @@ def test_a_damaged_newest_one_is_named_and_the_one_before_is_used(
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_the_output_of_a_damaged_checkpoint_comes_again(how: str, tmp_path: Path) -> None:
-    _, pointers = job_with_checkpoints(tmp_path, 3)
+    pointers = killed(tmp_path, 3, retained=10)
     assert len(rows_in(tmp_path / "out")) == 9
     damage(pointers[2], how)
-    driver = Driver(tmp_path, restore_path="latest", retained=10)
-    assert driver.offset == 6
-    assert len(rows_in(tmp_path / "out")) == 6
-    driver.step(5)
-    driver.checkpoint()
-    assert rows_in(tmp_path / "out") == sorted(str(number) for number in range(11))
-    assert driver.counts() == driver.expected_counts()
+    job = LocalJob(tmp_path, restore_path="latest", retained=10)
+    until(lambda: rows_in(job.out) == rows(6))
+    job.give(11)
+    assert job.finish() is End.FINISHED
+    assert rows_in(job.out) == rows(11)
 
 
 def test_if_none_can_be_read_the_job_does_not_start(tmp_path: Path) -> None:
-    _, pointers = job_with_checkpoints(tmp_path, 2)
+    pointers = killed(tmp_path, 2, retained=10)
     damage(pointers[0], "metadata one bit")
     damage(pointers[1], "missing")
     with pytest.raises(SnapshotError, match=r"none of the 2 checkpoints in .* can be read"):
@@ -184,7 +182,7 @@ def test_if_none_can_be_read_the_job_does_not_start(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_was_named_is_not_replaced_by_another(tmp_path: Path) -> None:
-    _, pointers = job_with_checkpoints(tmp_path, 2)
+    pointers = killed(tmp_path, 2, retained=10)
     path = damage(pointers[1], "missing")
     with pytest.raises(SnapshotError, match=r"can't be restored: .*the file is missing") as caught:
         home(tmp_path, pointers[1])
@@ -192,43 +190,45 @@ def test_a_checkpoint_that_was_named_is_not_replaced_by_another(tmp_path: Path) 
 
 
 def test_a_savepoint_starts_a_new_job(tmp_path: Path) -> None:
-    driver = Driver(tmp_path)
-    driver.step()
-    answer: Future[str] = Future()
-    driver.do(driver.checkpoints.request(Request(CheckpointKind.SAVEPOINT, answer, str(tmp_path / "savepoints"))))
-    driver.pump()
-    made = home(tmp_path, answer.result(0))
-    assert made.job_id != driver.home.job_id
+    job = LocalJob(tmp_path)
+    job.step()
+    made = home(tmp_path, str(job.savepoint(tmp_path / "savepoints")))
+    assert made.job_id != job.home.job_id
     assert made.start is not None
     assert (made.start.checkpoint_id, made.next_id, made.completed) == (1, 2, [])
-    driver.home.storage.check()
+    job.storage.check()
+    job.cancel()
 
 
 def test_a_checkpoint_elsewhere_starts_a_new_job(tmp_path: Path) -> None:
-    driver, pointers = job_with_checkpoints(tmp_path / "there", 2)
-    made = home(tmp_path / "here", pointers[1])
-    assert made.job_id != driver.home.job_id
+    job = LocalJob(tmp_path / "there")
+    job.step()
+    job.checkpoint()
+    pointer = job.checkpoint()
+    made = home(tmp_path / "here", pointer)
+    assert made.job_id != job.home.job_id
     assert made.start is not None
     assert (made.next_id, made.completed) == (3, [])
-    driver.home.storage.check()
+    job.storage.check()
     made.drop_orphans(set())
     made.close(resumable=False)
     assert made.storage.verify(made.start) == [], "what it started from stays untouched"
+    job.cancel()
 
 
 def test_the_former_driver_may_complete_one_more_before_it_is_fenced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = Driver(tmp_path, retained=2)
-    driver.step()
-    driver.checkpoint()
-    driver.lease.let_go()  # it is elsewhere and seems to be dead
+    job = LocalJob(tmp_path, retained=2)
+    job.step()
+    job.checkpoint()
+    job.storage.let_go()  # it is elsewhere and seems to be dead
     jobs = CheckpointDirectory.jobs
 
     def slow(self: CheckpointDirectory) -> Any:
         found = jobs(self)
-        driver.step()
-        driver.checkpoint()
+        job.step()
+        job.checkpoint()
         return found
 
     monkeypatch.setattr(CheckpointDirectory, "jobs", slow)
@@ -236,6 +236,8 @@ def test_the_former_driver_may_complete_one_more_before_it_is_fenced(
     assert made.start is not None
     assert made.start.checkpoint_id == 2
     assert [c.id for c in made.recovery_points()] == [1, 2]
+    job.cancel()
+    assert made.storage.verify(made.start) == []
 
 
 def test_without_a_directory_checkpoints_are_in_memory() -> None:
@@ -255,22 +257,20 @@ def test_without_a_directory_checkpoints_are_in_memory() -> None:
 
 
 def test_one_job_may_have_the_directory_to_itself(tmp_path: Path) -> None:
-    driver = Driver(tmp_path, create_subdirectory=False)
-    driver.step()
-    driver.checkpoint()
-    driver.die()
-    assert (tmp_path / "checkpoints" / "chk-1").is_dir()
+    (pointer,) = killed(tmp_path, create_subdirectory=False)
+    assert pointer == str(tmp_path / "checkpoints" / "chk-1")
     made = home(tmp_path, "latest", create_subdirectory=False)
-    assert made.job_id == driver.home.job_id
+    assert made.job_id == read_snapshot(pointer).job_id
     assert made.next_id == 2
 
 
 def test_orphans_of_a_driver_that_died_are_removed(tmp_path: Path) -> None:
-    driver, pointers = job_with_checkpoints(tmp_path, 1)
-    lost = driver.files.write(f"{7:032x}.run", b"of a step that was never sealed")
-    kept = next(iter(driver.truth.book.live_files()))
+    (pointer,) = killed(tmp_path)
+    lost = Path(pointer).parent / "shared" / "1" / f"{7:032x}.run"
+    lost.write_bytes(b"of a step that was never sealed")
+    (kept,) = read_snapshot(pointer).files()
     made = home(tmp_path, "latest")
     made.drop_orphans(set())
     assert not os.path.exists(lost)
     assert os.path.exists(kept)
-    assert os.path.exists(pointers[0])
+    assert os.path.exists(pointer)

@@ -15,13 +15,17 @@ from beadline.checkpoint.lease import Fenced
 from beadline.checkpoint.memory import MemoryJobStorage
 from beadline.checkpoint.metadata import from_plain, to_plain
 from beadline.checkpoint.storage import JobStorage
-from beadline.connectors.files import RollingPolicy, pieces, renaming
+from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renaming
 from beadline.graph.plan import Plan
+from beadline.graph.specs import SinkSpec
 from beadline.master.snapshots import sinks as module
 from beadline.master.snapshots.records import Records
 from beadline.master.snapshots.sinks import Sinks
+from beadline.runtime.messages import SubtaskAck
 from tests.checkpoint.snapshots import take_over
-from tests.master.snapshots.stages import TwiceCluster, file_sink, rows_in, sink_plan, staged, staged_files
+from tests.master.snapshots import local_jobs
+from tests.master.snapshots.local_jobs import consume, counting_plan, rows_in, staged_files
+from tests.master.snapshots.troubles import TwiceEngine
 
 AT_ONCE = RollingPolicy(part_size=1)
 NEVER = RollingPolicy()
@@ -50,9 +54,34 @@ def keep(sinks: Sinks, data: Callable[[], list[Any]]) -> None:
     sinks._records.data = data
 
 
+def encode(record: Any) -> bytes:
+    return f"{record}\n".encode()
+
+
+def file_sink(folder: Path, policy: RollingPolicy | None = None) -> RowFileSink:
+    return local_jobs.file_sink(folder, policy, encode)
+
+
+def sink_plan(*sinks: RowFileSink, parallelism: int = 1) -> Plan:
+    return counting_plan(None, *sinks, parallelism=parallelism)
+
+
+def staged(plan: Plan, rows: list[Any], uid: str = "sink", subtask: int = 0) -> SubtaskAck:
+    """The acknowledgement of a sink's subtask that wrote these rows."""
+    node = next(node for node in plan.nodes.values() if node.uid == uid)
+    assert isinstance(node.spec, SinkSpec)
+    stager = node.spec.sink.stager(subtask, 1, 0)
+    stager.write(rows, None)
+    return SubtaskAck(node.id, subtask, staged=stager.finish())
+
+
 def make(plan: Plan, with_checkpoints: bool = True, storage: JobStorage | None = None) -> Sinks:
-    cluster: Any = TwiceCluster()
-    return Sinks(plan, cluster, storage or MemoryJobStorage("0123456789abcdef"), Kept(), with_checkpoints)
+    return Sinks(plan, TwiceEngine(), storage or MemoryJobStorage("0123456789abcdef"), Kept(), with_checkpoints)
+
+
+def engine_of(sinks: Sinks) -> TwiceEngine:
+    assert isinstance(sinks._engine, TwiceEngine)
+    return sinks._engine
 
 
 def lost(folder: Path) -> JobStorage:
@@ -73,14 +102,6 @@ def take(sinks: Sinks, number: int) -> Any:
 
 def ready_files(folder: Path) -> list[str]:
     return [path for path in staged_files(folder) if "ready-" in path]
-
-
-def consume(folder: Path) -> list[str]:
-    """Take everything away that is visible."""
-    rows = rows_in(folder)
-    for path in folder.rglob("part-*"):
-        path.unlink()
-    return rows
 
 
 def complete(sinks: Sinks, number: int) -> None:
@@ -188,18 +209,17 @@ def test_what_could_not_be_pre_committed_is_done_again_and_leaves_nothing(
     assert rows_in(tmp_path) == ["1", "2"]
 
 
-def test_a_light_part_needs_no_slot_of_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_light_part_needs_no_slot_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow step may hold all of them: a checkpoint would have to wait for it."""
     monkeypatch.setattr(module, "_LIGHT", 4)
     plan = sink_plan(file_sink(tmp_path))
     sinks = make(plan)
-    cluster: Any = sinks._engine
     seal(sinks, plan, [1])
     take(sinks, 1)
-    assert cluster.calls == 0
+    assert engine_of(sinks).calls == 0
     seal(sinks, plan, [12, 34, 56])
     take(sinks, 2)
-    assert cluster.calls == 1
+    assert engine_of(sinks).calls == 1
 
 
 def test_a_driver_that_lost_its_job_removes_nothing_at_the_end(tmp_path: Path) -> None:
@@ -316,7 +336,7 @@ def test_a_folder_that_is_away_for_a_while_keeps_nobody_from_publishing(tmp_path
     assert rows_in(tmp_path / "out") == ["1"]
 
 
-def test_a_sink_that_the_checkpoint_does_not_know_begins_anew(tmp_path: Path) -> None:
+def test_a_sink_that_the_checkpoint_does_not_know_begins_from_the_beginning(tmp_path: Path) -> None:
     plan = sink_plan(file_sink(tmp_path / "one"), file_sink(tmp_path / "two"))
     sinks = make(plan)
     sinks.sealed([staged(plan, [1]), staged(plan, [1], "second")], 0, False)
@@ -350,8 +370,7 @@ def test_publishing_has_a_job_group_of_its_own(tmp_path: Path) -> None:
     seal(sinks, plan, [1])
     take(sinks, 1)
     complete(sinks, 1)
-    cluster: Any = sinks._engine
-    assert set(cluster.groups) == {"beadline-0123456789abcdef-publish"}
+    assert set(engine_of(sinks).groups) == {"beadline-0123456789abcdef-publish"}
 
 
 def test_older_checkpoints_keep_what_newer_ones_have_published(tmp_path: Path) -> None:
