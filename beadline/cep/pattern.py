@@ -94,7 +94,7 @@ class Pattern:
     def _negative(self, name: str, contiguity: str) -> Pattern:
         if self._optional:
             raise GraphError(
-                f"stage '{self._name}' is optional, so '{name}' can't be a negation behind it: write two patterns, "
+                f"stage '{self._name}' is optional, so the negation '{name}' can't follow it: write two patterns, "
                 "one with the optional stage and one without"
             )
         return Pattern(name, self, contiguity, self._skip)
@@ -140,7 +140,7 @@ class Pattern:
         low, high = _count(times, "times()", self._name), times if to is None else _count(to, "times()", self._name)
         if high < 1 or low > high:
             given = f"times({times})" if to is None else f"times({times}, {to})"
-            raise ConfigurationError(f"stage '{self._name}': {given} can't be fulfilled; times are 1 or more, rising")
+            raise ConfigurationError(f"stage '{self._name}': {given} matches nothing; give 1 or more, the lower first")
         self._quantified = True
         self._optional = self._optional or low == 0
         self._from, self._to = max(low, 1), high
@@ -192,7 +192,7 @@ class Pattern:
     def _set_inner(self, what: str, inner: str) -> Pattern:
         self._check_looping(what)
         if self._inner != Contiguity.RELAXED:
-            raise GraphError(f"stage '{self._name}': {what} comes once, and not with the other of its kind")
+            raise GraphError(f"stage '{self._name}': call consecutive() or allow_combinations(), once")
         self._inner = inner
         return self
 
@@ -204,7 +204,7 @@ class Pattern:
         if self._contiguity in Contiguity.NEGATIVE:
             raise GraphError(f"stage '{self._name}' is a negation: {what} does not apply to it")
         if self._quantified:
-            raise GraphError(f"stage '{self._name}': {what}, but how often it comes was already said")
+            raise GraphError(f"stage '{self._name}': {what} is a second quantifier; give only one")
 
     # -- for the compiler
 
@@ -243,8 +243,8 @@ class Pattern:
             behind = [later for later in stages[position + 1 :] if later._contiguity not in Contiguity.NEGATIVE]
             if stage._greedy and all(later._optional for later in behind):
                 raise GraphError(
-                    f"stage '{stage._name}' is greedy and nothing that must come stands behind it, so it would never "
-                    "end: leave out greedy(), or skip with AfterMatchSkipStrategy"
+                    f"stage '{stage._name}' is greedy and no stage after it is required, so it would never end: "
+                    "leave out greedy(), or skip with AfterMatchSkipStrategy"
                 )
         if self._skip.target is not None and self._skip.target not in names:
             raise GraphError(f"{self._skip!r} names no stage of the pattern; its stages are {', '.join(names)}")

@@ -45,7 +45,7 @@ class CEP:
                     "patterns are looked for in the events of one key: put a key_by() before CEP.pattern(), "
                     "key_by(lambda event: 0) if all events belong together"
                 )
-            raise TypeMismatchError(f"CEP.pattern() takes a stream behind key_by(), got {stream!r}")
+            raise TypeMismatchError(f"CEP.pattern() takes the stream that key_by() returns, got {stream!r}")
         if not isinstance(pattern, Pattern):
             raise TypeMismatchError(f"CEP.pattern() takes a Pattern, such as Pattern.begin('first'), got {pattern!r}")
         if comparator is not None and not callable(comparator):

@@ -77,7 +77,7 @@ class CheckpointCoordinator:
         self._steps = Steps()
         latest = self._retained.latest
         if latest is not None and latest.id >= next_id:
-            raise BeadlineError(f"The next checkpoint can't have the id {next_id}: {latest.id} is already given.")
+            raise BeadlineError(f"The next checkpoint can't have the id {next_id}: {latest.id} is already in use.")
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped else "active" if self._active else "paused"
@@ -152,7 +152,7 @@ class CheckpointCoordinator:
         own = self._retained.find(id)
         if step is None:
             if id is not None and own is None:
-                raise BeadlineError(f"Checkpoint {id} is none of {[c.id for c in self.completed]}: say its step.")
+                raise BeadlineError(f"Checkpoint {id} is not one of {[c.id for c in self.completed]}: pass its step.")
             step = 0 if own is None else own.step
         actions = self._pause(FailureReason.JOB_FAILURE)
         if own is not None or id is None:

@@ -253,14 +253,14 @@ def restart_strategy(
             configuration.get_integer(ATTEMPTS_BEFORE_RESET, None),
             uniform,
         )
-    raise ConfigurationError(f"{TYPE}: {kind!r} is none of none, fixed-delay, failure-rate, exponential-delay.")
+    raise ConfigurationError(f"{TYPE}: must be none, fixed-delay, failure-rate or exponential-delay, not {kind!r}.")
 
 
 def _meant(configuration: Configuration) -> str:
     """The strategy whose options are set; Flink's default if there are none."""
     found = [name for name, keys in _OPTIONS.items() if any(configuration.contains_key(key) for key in keys)]
     if len(found) > 1:
-        raise ConfigurationError(f"options of {' and '.join(found)} are set: say with {TYPE} which one is meant.")
+        raise ConfigurationError(f"options of {' and '.join(found)} are set: choose one of them with {TYPE}.")
     return found[0] if found else "exponential-delay"
 
 

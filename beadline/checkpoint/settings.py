@@ -272,7 +272,7 @@ def _claim_mode(configuration: Configuration, default: ClaimMode) -> ClaimMode:
     if (configuration.get_string(CLAIM_MODE, None) or "").strip().upper() == "LEGACY":
         raise ConfigurationError(
             f"{CLAIM_MODE}: LEGACY leaves open who may delete the snapshot, so it is not supported: use NO_CLAIM (it "
-            "stays yours) or CLAIM (the job deletes it when it needs it no more)."
+            "stays yours) or CLAIM (the job deletes it when it no longer needs it)."
         )
     return _choice(configuration, CLAIM_MODE, default)
 

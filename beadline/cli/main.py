@@ -62,8 +62,8 @@ def run(
             "-s",
             "--from-savepoint",
             metavar="PATH",
-            help="Go on from this checkpoint or savepoint; 'latest' for the newest checkpoint of this program's job, "
-            "or of the one that -D beadline.job-id=ID names.",
+            help="Start from this checkpoint or savepoint. 'latest' is the newest checkpoint of this program's job, "
+            "or of the job that -D beadline.job-id=ID names.",
         ),
     ] = None,
     allow_non_restored: AllowNonRestored = False,
@@ -72,7 +72,7 @@ def run(
         typer.Option(
             "--claim-mode",
             metavar="MODE",
-            help="Whom the savepoint of -s belongs to then: no_claim (it is left alone) or claim (the job).",
+            help="Who owns the savepoint of -s: no_claim (you, the job leaves it alone) or claim (the job).",
         ),
     ] = None,
     engine: Annotated[
@@ -80,13 +80,13 @@ def run(
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="What runs the job: spark (the default), or local, for a first look or a debugger: one process, this "
-            "one, does all the work, without Java.",
+            help="What runs the job: spark (the default) or local. The local engine does all the work in this process, "
+            "without Java: for a first look or a debugger.",
         ),
     ] = None,
     verbose: Annotated[
         bool,
-        typer.Option("-v", "--verbose", help="Show whole tracebacks and what Spark logs; as BEADLINE_VERBOSE=1 does."),
+        typer.Option("-v", "--verbose", help="Show whole tracebacks and Spark's log, like BEADLINE_VERBOSE=1."),
     ] = False,
     define: Definitions = None,
 ) -> None:
@@ -108,9 +108,9 @@ def run(
 @app.command()
 def demo(
     shifts: Annotated[
-        int, typer.Option("--shifts", metavar="N", min=1, help="How long: a shift is 288,000 beads.")
+        int, typer.Option("--shifts", metavar="N", min=1, help="How many shifts to run, of 288,000 beads each.")
     ] = 12,
-    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the workers on the way.")] = True,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the workers while the job runs.")] = True,
 ) -> None:
     """Count the beads of a necklace factory on a local Spark, and watch."""
     # Spark is imported when it is needed: the other commands answer at once.

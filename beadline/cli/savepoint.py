@@ -86,7 +86,7 @@ def dispose(
         disposed = dispose_savepoint(path)
     typer.echo(f"Savepoint '{path}' disposed: {disposed.files} files, {disposed.bytes:,} bytes.")
     if not disposed.is_gone:
-        typer.echo(f"There is something else in {disposed.folder}, which stays.")
+        typer.echo(f"{disposed.folder} stays, because other files are in it.")
 
 
 def _compare(

@@ -158,7 +158,7 @@ class AssignerWithPeriodicWatermarksWrapper:
 
     def __init__(self, j_assigner_with_periodic_watermarks: Any) -> None:
         raise UnsupportedFeatureError(
-            "AssignerWithPeriodicWatermarksWrapper wraps a Java object, and there is none. "
+            "AssignerWithPeriodicWatermarksWrapper wraps a Java object, and Beadline runs without Java. "
             "Use WatermarkStrategy with a TimestampAssigner."
         )
 

@@ -46,7 +46,7 @@ class Frame:
                     data = stream.read(self.size)
             except FileNotFoundError:
                 raise SerializationError(
-                    f"{self.path}, which a cached stream was kept in, is gone. Was invalidate() called, or the "
+                    f"{self.path}, where a cached stream was kept, is gone. Was invalidate() called, or the "
                     "environment closed, while a job was reading it?"
                 ) from None
         if xxhash.xxh3_64_intdigest(data) != self.digest:

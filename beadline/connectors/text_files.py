@@ -322,15 +322,15 @@ def _check_same(stream: BinaryIO, given: FileRange) -> None:
         raise _cut_short(given, given.start, os.fstat(stream.fileno()).st_size)
     if given.mark is not None and mark_of(stream, given.size) != given.mark:
         raise InputError(
-            f"{given.path} is another file than the one that was listed with {given.size} bytes, and was to be read "
-            f"from byte {given.start} on: its content has changed. {_PUT_BACK}"
+            f"the content of {given.path} has changed since it was listed with {given.size} bytes, and it is still to "
+            f"be read from byte {given.start} on. {_PUT_BACK}"
         )
 
 
 def _cut_short(given: FileRange, position: int, size: int) -> InputError:
     return InputError(
-        f"{given.path} has {size} bytes and had {given.size} when it was listed: what was to be read from byte "
-        f"{position} on is not there. {_PUT_BACK}"
+        f"{given.path} has {size} bytes and had {given.size} when it was listed: it can't be read from byte "
+        f"{position} on. {_PUT_BACK}"
     )
 
 
@@ -338,8 +338,8 @@ def _checked_path(path: str) -> str:
     local = local_path(path)
     if local is None:
         raise ConfigurationError(
-            f"text files are read from paths that the driver and all executors see; {path} is none. Mount it, or read "
-            "it with Spark and use from_dataframe()"
+            f"text files are read from paths that the driver and all executors see, which {path} is not. Mount it, or "
+            "read it with Spark and use from_dataframe()"
         )
     return local
 

@@ -58,9 +58,7 @@ class ConnectedStreams:
     def _is_keyed(self) -> bool:
         keyed = (isinstance(self.stream1, KeyedStream), isinstance(self.stream2, KeyedStream))
         if keyed[0] != keyed[1]:
-            raise GraphError(
-                "of two connected streams either both are keyed or none: call key_by() on the other one too"
-            )
+            raise GraphError("two connected streams must both be keyed, or neither: call key_by() on the other one too")
         return keyed[0]
 
     def _apply(self, name: str, shape: str, func: Any, output_type: TypeInformation | None) -> DataStream:

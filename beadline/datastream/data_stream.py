@@ -271,8 +271,8 @@ class DataStream(OperatorSettings):
         if watermark_strategy.alignment is not None:
             raise UnsupportedFeatureError(
                 f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) is not supported by Beadline: "
-                "each step reads from every source, and none waits for another. Remove the call; results are the same, "
-                "only more of the source that is ahead waits in state."
+                "each step reads from every source, and none waits for another. Remove the call: results are the same, "
+                "but more records of the source that is ahead wait in state."
             )
         if watermark_strategy.kind != "generator" and self.get_execution_config().get_auto_watermark_interval() == 0:
             watermark_strategy = watermark_strategy.without_watermarks()

@@ -54,7 +54,7 @@ class IntervalJoin:
         upper = as_milliseconds(upper_bound, "upper bound")
         if lower > upper:
             raise ConfigurationError(
-                f"between(): the lower bound ({lower} ms) is larger than the upper bound ({upper} ms), so that "
+                f"between(): the lower bound ({lower} ms) is larger than the upper bound ({upper} ms), so "
                 "nothing could match"
             )
         return IntervalJoined(self._left, self._right, lower, upper)
@@ -112,7 +112,7 @@ class IntervalJoined:
         check_process_function(process_join_function, ProcessJoinFunction, "process() of an interval join")
         lower, upper = self._lower + self._exclusive[0], self._upper - self._exclusive[1]
         if lower > upper:
-            raise ConfigurationError(f"the interval {self._text()} of the join is empty, so that nothing could match")
+            raise ConfigurationError(f"the interval {self._text()} of the join is empty, so nothing could match")
         left_late, right_late = self._late_tags
         spec = IntervalJoinSpec(
             process_join_function,

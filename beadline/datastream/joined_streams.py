@@ -26,7 +26,7 @@ from beadline.graph.specs import Hash, JoinWindowSpec, Spec, WindowSpec
 def _missing(method: str, needed: str) -> Callable[..., NoReturn]:
     def refused(self: Any, *_: Any, **__: Any) -> NoReturn:
         raise GraphError(
-            f"{method}() of a join comes too early: call {needed} first. The whole is "
+            f"{method}() of a join comes too early: call {needed} first. The whole chain is "
             "stream1.join(stream2).where(…).equal_to(…).window(…).apply(…)."
         )
 
@@ -206,8 +206,8 @@ def same_key_type(first: Hash, second: Hash) -> tuple[Hash, Hash]:
     one, two = first.key_type, second.key_type
     if one is not None and two is not None and one != two:
         raise TypeMismatchError(
-            f"the keys of a join must be of one type, but that of the first stream is declared as {one} and that of "
-            f"the second as {two}. Convert one of them in its key selector and declare the same type."
+            f"the keys of a join must be of one type, but the first stream declares {one} and the second {two}. "
+            "Convert one of them in its key selector and declare the same type."
         )
     return Hash(first.selector, one or two), Hash(second.selector, two or one)
 

@@ -41,7 +41,7 @@ class KeyedStream(DataStream):
 
     def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:  # type: ignore[override]
         """Elements with state, timers and side outputs."""
-        check_process_function(func, KeyedProcessFunction, "process() behind key_by()")
+        check_process_function(func, KeyedProcessFunction, "process() after key_by()")
         return self._apply("KEYED PROCESS", FunctionSpec("process", func, keyed=True), output_type)
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
@@ -168,4 +168,4 @@ class _WithKey(KeyedProcessFunction):
         return (Row(f0=ctx.get_current_key(), f1=value),)
 
 
-refuse_settings(KeyedStream, "call it on the operator before or behind key_by().", cache="Cache")
+refuse_settings(KeyedStream, "call it on the operator before or after key_by().", cache="Cache")

@@ -306,6 +306,6 @@ def _check_executable(executable: str | None, dependencies: Dependencies) -> Non
         if executable is not None and executable.startswith(archive.target + "/"):
             raise UnsupportedFeatureError(
                 f"set_python_executable({executable!r}): the workers' Python can't come from an archive of the job, "
-                "which is unpacked when they run already. Use spark-submit --archives "
+                "which is unpacked only after they have started. Use spark-submit --archives "
                 f"{archive.path}#environment --conf spark.pyspark.python=environment/bin/python"
             )

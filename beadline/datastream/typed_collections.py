@@ -44,6 +44,6 @@ def _hint(element: Any, type_info: TypeInformation, convert: Converter) -> str:
     except TypeMismatchError:
         return ""
     return (
-        f" PyFlink would cut off the upper bits and make {wrapped!r} of the element; for that, set the option "
-        f"{LENIENT_TYPES} to true."
+        f" PyFlink would cut off the upper bits and give {wrapped!r}; to do the same, set the option {LENIENT_TYPES} "
+        "to true."
     )

@@ -229,7 +229,7 @@ class JobMaster:
             if error is None:
                 end, error = End.FAILED, problem
             else:
-                _LOG.warning("what the job leaves could not be cleared up: %s", first_line(problem))
+                _LOG.warning("cleaning up after the job failed: %s", first_line(problem))
         self.runtime_ms = int((time.monotonic() - started) * 1000)
         try:
             self._end(end, error)

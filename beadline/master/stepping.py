@@ -20,7 +20,7 @@ from beadline.state.disks import is_full
 
 _TRIES = 6
 _WORKERS_DIE = (
-    "A Python worker died each time: killed for want of memory, or by a crash in a library. Give workers more memory, "
+    "A Python worker died each time: it ran out of memory, or a library crashed. Give workers more memory, "
     "run fewer at a time (-p), and look at what they wrote to standard error."
 )
 

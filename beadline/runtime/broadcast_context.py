@@ -71,7 +71,7 @@ class ReadOnlyView(_View):
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise StateAccessError(
             f"operator '{self._operator}': broadcast state '{self._state.name}' can only be read here, since each "
-            "subtask sees other elements and the copies would differ; write it in process_broadcast_element()"
+            "subtask sees different elements and the copies would differ; write it in process_broadcast_element()"
         )
 
     put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
@@ -124,7 +124,7 @@ class WriteGate:
         if not self.open:
             raise StateAccessError(
                 f"operator '{self._operator}': broadcast state '{name}' was kept from process_broadcast_element() and "
-                "is written elsewhere, where each subtask sees other elements; write it in "
+                "is written elsewhere, where each subtask sees different elements; write it in "
                 "process_broadcast_element() only"
             )
 

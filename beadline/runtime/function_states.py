@@ -61,7 +61,7 @@ class FunctionStates:
         for function in behind:
             if has_own_state(function):
                 raise StateAccessError(
-                    f"{type(function).__name__} behind operator '{node.name}' is a key selector or partitioner and "
+                    f"{type(function).__name__} after operator '{node.name}' is a key selector or partitioner and "
                     "can't have operator state; keep it in the function of an operator"
                 )
         self._stateful = [function for function in own if has_own_state(function)]

@@ -50,7 +50,7 @@ class ChannelCheck:
         if (seq, count, digest) != (self._next, self._count, self._digest.hexdigest()):
             raise ChannelError(
                 f"{self.name}: the barrier says {seq} chunks, {count} records, digest {digest}; "
-                f"read were {self._next}, {self._count}, {self._digest.hexdigest()}"
+                f"but {self._next}, {self._count}, {self._digest.hexdigest()} were read"
             )
         self.ended = True
 

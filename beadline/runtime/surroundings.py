@@ -101,7 +101,7 @@ class Surroundings:
                 return path
         known = ", ".join(sorted(file.name for file in self.cached_files)) or "none"
         raise ConfigurationError(
-            f"no cached file is registered as {name!r}; registered are: {known}. Call "
+            f"no cached file is registered as {name!r}; the registered names are: {known}. Call "
             f"env.register_cached_file(path, {name!r}) before execute()."
         )
 
@@ -177,8 +177,8 @@ class Packed:
     def open(self) -> Any:
         if self.fingerprint != FINGERPRINT:
             raise EnvironmentSetupError(
-                f"the driver runs other code of Beadline than this worker, which has {beadline.__version__} from "
-                f"{beadline.__file__}: install the same version everywhere, or nowhere but at the driver"
+                f"the driver and this worker run different code of Beadline; the worker has {beadline.__version__} "
+                f"from {beadline.__file__}: install the same version everywhere, or on the driver only"
             )
         self.surroundings.enter()
         return cloudpickle.loads(self.data)

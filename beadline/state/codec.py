@@ -117,8 +117,8 @@ class _StateUnpickler(pickle.Unpickler):
                 found = super().find_class(module, name)
             except (ImportError, AttributeError) as error:
                 raise SerializationError(
-                    f"state refers to {module}.{name}, which is not there any more. If it has another name now, keep "
-                    f"the old one beside it ({name.rpartition('.')[2]} = …)"
+                    f"state refers to {module}.{name}, which no longer exists. If you renamed it, keep the old name "
+                    f"as an alias ({name.rpartition('.')[2]} = …)"
                 ) from error
             if name in _PLAIN.get(module, ()):
                 _plain_found[module, name] = found
@@ -159,7 +159,7 @@ class _WrittenUnpickler(_StateUnpickler):
                 return value
         lost = next((absent for absent in self._absent if not absent.replaced), self._absent[0])
         raise SerializationError(
-            f"state refers to {lost.name}, which is neither plain data nor a class with fields, and can't be had. If "
+            f"state refers to {lost.name}, which is neither plain data nor a class with fields, and can't be found. If "
             "it is yours, import it and call beadline.register_state_class() on it"
         )
 

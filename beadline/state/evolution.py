@@ -194,8 +194,8 @@ def _refuse_changed_classes(old: TypeInformation) -> None:
     for info in classes_of(old):
         if info.cls is None:
             raise Incompatible(
-                f"the class {info.module}.{info.name} has changed or is gone, and so is the declared type that "
-                "described it; declare it with Types.CLASS(…)"
+                f"the class {info.module}.{info.name} has changed or is gone, and the program declares no type for it "
+                "any more; declare it with Types.CLASS(…)"
             )
 
 
@@ -253,7 +253,7 @@ def _by_position(old: Any, new: Any) -> Converter | None:
         raise Incompatible("a row without names and a class have no names in common")
     before, now = old.get_field_types(), new.get_field_types()
     if len(now) > len(before) and isinstance(new, TupleTypeInfo):
-        raise Incompatible(f"a tuple has no None, so nothing says what its new field f{len(before)} is")
+        raise Incompatible(f"a tuple can't hold None, so there is no value for its new field f{len(before)}")
     fields = [_within(f"field f{at}", *pair) for at, pair in enumerate(zip(before, now, strict=False))]
     converters = [convert or _same for convert in fields]
     if isinstance(new, TupleTypeInfo):

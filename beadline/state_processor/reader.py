@@ -226,8 +226,8 @@ class SavepointReader:
         if before.max_parallelism != after.max_parallelism:
             raise SnapshotError(
                 f"operator '{uid}' has max parallelism {before.max_parallelism} in {older} and "
-                f"{after.max_parallelism} in {self._catalog.path}: keys are not where they were. Write one of them "
-                "with the other's, SavepointWriter.from_existing(…).change_max_parallelism(…)"
+                f"{after.max_parallelism} in {self._catalog.path}: their keys are in different key groups. Write one "
+                "with the other's number: SavepointWriter.from_existing(…).change_max_parallelism(…)"
             )
         owner = _owner(uid, name)
         reading = DiffRead(

@@ -202,7 +202,7 @@ class TimerRows:
                     slot = slot, _window(window[0], key, self.owner)
                 if domain not in tables:
                     raise Problem(
-                        f"{self.owner}: the domain at key {key!r} is {domain!r}; it is '{EVENT}' or '{PROCESSING}'"
+                        f"{self.owner}: the domain at key {key!r} is {domain!r}; use '{EVENT}' or '{PROCESSING}'"
                     )
                 timestamp = _milliseconds(timestamp, key, self.owner)
                 yield self.target.row(tables[domain], "timer", self.windowed, slot, encoded, ([timestamp], []))
@@ -221,7 +221,7 @@ def slot_of(cell: Any, key_of: Callable[[Any, Any], Any], owner: str) -> tuple[A
 
 def _milliseconds(cell: Any, key: Any, owner: str) -> int:
     if cell.__class__ is not int:
-        raise Problem(f"{owner}: the timestamp at key {key!r} is {cell!r}; it is a whole number of milliseconds")
+        raise Problem(f"{owner}: the timestamp at key {key!r} is {cell!r}, not a whole number of milliseconds")
     return int(cell)
 
 

@@ -92,7 +92,7 @@ class SavepointWriter:
         known = draft.description(KEYED, name)
         kind = kind or (known.kind if known is not None else "value")
         if kind not in _KINDS:
-            raise ConfigurationError(f"state '{name}': kind is {kind!r}; it is one of {', '.join(map(repr, _KINDS))}")
+            raise ConfigurationError(f"state '{name}': kind is {kind!r}; use one of {', '.join(map(repr, _KINDS))}")
         state = StateDescription(
             name,
             kind,
@@ -229,8 +229,8 @@ class SavepointWriter:
         ]
         if raw and max_parallelism != draft.base.max_parallelism:
             raise SnapshotError(
-                f"operator '{uid}' keeps raw bytes by key group ('{raw[0]}'), which nobody but its program can deal "
-                "out to other key groups: its max parallelism can't change"
+                f"operator '{uid}' keeps raw bytes by key group ('{raw[0]}'), and only its program can move them to "
+                "other key groups: its max parallelism can't change"
             )
         draft.max_parallelism = max_parallelism
         return self

@@ -282,7 +282,7 @@ class DeltaTrigger(_WithoutTimers[T, Window]):
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
         raise GraphError(
-            "DeltaTrigger can't be used with windows that merge: of two last elements none is the last one."
+            "DeltaTrigger can't be used with merging windows: each has its own last element, and none counts for both."
         )
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:

@@ -172,7 +172,7 @@ def _row_type(type_info: object, owner: str) -> RowTypeInfo:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _shown(message: bytes) -> str:

@@ -112,8 +112,8 @@ def publish_file(committable: dict[str, Any]) -> None:
         there = _size(target)
         if there is not None and there != committable["size"] and _size(source) is not None:
             raise FileExistsError(
-                f"{target} can't be published with {committable['size']} bytes: a file of {there} bytes is there that "
-                "this sink did not write. Move it away, and the job will go on"
+                f"{target} can't be published with {committable['size']} bytes: another file of {there} bytes, which "
+                "this sink did not write, is in its place. Move it away, and the job will go on"
             )
         if there is not None:
             delete_file(source)

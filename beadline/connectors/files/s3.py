@@ -154,8 +154,8 @@ def publish_upload(committable: dict[str, Any]) -> None:
         there = _size_of(at)
         if there is not None and _is_open(at, upload):
             raise FileExistsError(
-                f"{committable['target']} can't be published with {size} bytes: an object of {there} bytes is there "
-                "that this sink did not write. Move it away, and the job will go on"
+                f"{committable['target']} can't be published with {size} bytes: another object of {there} bytes, "
+                "which this sink did not write, is in its place. Move it away, and the job will go on"
             )
         parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(committable["etags"], 1)]
         try:

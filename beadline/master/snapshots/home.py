@@ -117,12 +117,12 @@ class Home:
     def _newest_good(self, listed: list[Listed]) -> tuple[str, Snapshot]:
         for entry in listed:
             if entry.snapshot is None:
-                _LOG.warning("%s can't be used, the one before it is tried: %s", entry.pointer, entry.problem)
+                _LOG.warning("%s can't be used, so the one before it is tried: %s", entry.pointer, entry.problem)
                 continue
             problems = self.storage.verify(entry.snapshot)
             if not problems:
                 return entry.pointer, entry.snapshot
-            _LOG.warning("%s can't be used, the one before it is tried: %s", entry.pointer, problems[0])
+            _LOG.warning("%s can't be used, so the one before it is tried: %s", entry.pointer, problems[0])
         raise SnapshotError(f"none of the {len(listed)} checkpoints in {self._settings.directory} can be read")
 
     def _check(self, pointer: str, snapshot: Snapshot) -> None:
@@ -154,7 +154,7 @@ class Home:
         try:
             self.storage.delete(self.storage.orphans(needed))
         except (SnapshotError, OSError) as error:
-            _LOG.warning("files that nobody needs stay for now: %s", error)
+            _LOG.warning("unneeded files could not be deleted yet: %s", error)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files that nobody needs, of the job's own folder or claimed; never any other."""
@@ -167,7 +167,7 @@ class Home:
         try:
             self.storage.delete_claimed(self.claimed_files - needed)
         except (SnapshotError, OSError) as error:
-            _LOG.warning("files that nobody needs stay: %s", error)
+            _LOG.warning("unneeded files could not be deleted: %s", error)
 
     # -- the end
 
@@ -189,7 +189,7 @@ class Home:
         try:
             self.storage.leave_trace(trace)
         except (BeadlineError, OSError) as error:
-            _LOG.warning("the job has finished, but can't leave a note of that: %s", error)
+            _LOG.warning("the job has finished, but could not record that: %s", error)
 
     def leave(self) -> None:
         """The job did not begin. What it was to start from stays as it is."""
@@ -205,4 +205,4 @@ class Home:
         try:
             self.storage.remove(comes_again=again)
         except (SnapshotError, OSError) as error:
-            _LOG.warning("the job has ended, but its folder stays: %s", error)
+            _LOG.warning("the job has ended, but its folder could not be removed: %s", error)

@@ -102,7 +102,7 @@ class SparkEngine(Engine):
             return ""
         folder = os.environ.get("SPARK_LOCAL_DIRS") or self.context.getConf().get("spark.local.dir", "/tmp")
         return (
-            f". It is Spark's own folder that is full, spark.local.dir ({folder}), where it keeps what its tasks "
+            f". The full folder is Spark's own, spark.local.dir ({folder}), where it keeps what its tasks "
             f"exchange. {FREE_SPACE}"
         )
 
@@ -112,8 +112,8 @@ class SparkEngine(Engine):
         found = []
         if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
             found.append(
-                "spark.dynamicAllocation.enabled=true: Spark takes idle executors away, and their "
-                "cached state with them"
+                "spark.dynamicAllocation.enabled=true: Spark removes idle executors, and their "
+                "cached state is lost with them"
             )
         if not self.is_local and conf.get("spark.shuffle.reduceLocality.enabled", "true") != "false":
             found.append(

@@ -180,7 +180,7 @@ def _compare_max(node: PlanNode, held: OperatorSnapshot, draft: _Draft) -> None:
     if node.parallelism > theirs:
         draft.refusals.append(
             f"{_name(node)} has parallelism {node.parallelism}, and its state was written with max parallelism "
-            f"{theirs}, beyond which it can't be dealt out: set a parallelism of at most {theirs}"
+            f"{theirs}, so no more than {theirs} subtasks can share it: set a parallelism of at most {theirs}"
         )
     elif node.chosen_max and node.max_parallelism != theirs:
         draft.notes.append(f"max parallelism {theirs} → {node.max_parallelism}")
@@ -215,7 +215,7 @@ def _lost(node: PlanNode, held: OperatorSnapshot) -> list[str]:
     if not lost:
         return []
     text = (
-        f"{_name(node)} has {' and '.join(lost)} in the snapshot, and is no such operator any more. Give it another "
+        f"{_name(node)} has {' and '.join(lost)} in the snapshot, but is no longer such an operator. Give it another "
         "uid, or drop this state with --allow-non-restored-state"
     )
     return [text]
@@ -234,7 +234,7 @@ def _compare_states(node: PlanNode, held: OperatorSnapshot, declared: DeclaredSt
             found.append(_compare_state(node, before[place], new, declared.hooks.get(place, ())))
         elif undescribed:
             found.append(
-                StateComparison(shown_name(new), Fate.RESTORED, None, new, "if it is there: it is not described")
+                StateComparison(shown_name(new), Fate.RESTORED, None, new, "if it is there; it is not described")
             )
         else:
             found.append(StateComparison(shown_name(new), Fate.NEW, None, new, type_of(new)))

@@ -89,7 +89,7 @@ class StateBook:
             try:
                 self._pack()
             except OSError as error:  # a full disk, say: they ride along until it has space again
-                _LOG.warning("runs of state stay in memory for now: %s", error)
+                _LOG.warning("runs of state could not be written yet and stay in memory: %s", error)
 
     def advance_states(self, states: Iterable[tuple[tuple[int, int], OperatorStateHandle]]) -> None:
         """A step was sealed: where operator state stands now, for the subtasks where it changed."""
@@ -210,7 +210,7 @@ class StateBook:
         if not window or min(map(first_group, window)) != part.start:
             return  # the part before it was lost
         if [run.content for run in within(window, part)] != [run.content for run in request.runs]:
-            _LOG.warning("a merge of runs is dropped, because others lie in their place now: %r", request)
+            _LOG.warning("a merge of runs is dropped, because other runs have taken their place: %r", request)
             return
         left = within(window, range(part.stop, groups.stop))
         below = handle.runs[spot.start - 1].version if spot.start else handle.root

@@ -90,5 +90,5 @@ def drop_garbage(
         delete(garbage)
     except (SnapshotError, OSError) as error:
         book.own(garbage)  # to be tried again
-        return f"files that nobody needs stay for now: {error}"
+        return f"unneeded files could not be deleted yet: {error}"
     return None

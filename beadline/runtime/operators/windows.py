@@ -137,7 +137,7 @@ class WindowOperator(KeyedFunctionOperator):
         """Several windows have become one: merge triggers and contents, drop the old windows' timers."""
         if self._is_late_end(result):
             raise ConfigurationError(
-                f"the windows {merged} were merged to {result}, whose end lies behind the watermark "
+                f"the windows {merged} were merged to {result}, whose end is before the watermark "
                 f"{self.clock.watermark}; a merging assigner must not make windows that are already over"
             )
         self._enter_window(result)

@@ -352,8 +352,8 @@ class RocksStore(Store):
                 if not is_full(error):
                     raise
                 raise StorageError(
-                    f"RocksDB finds no room: {error}. {FREE_SPACE}. Another folder can be "
-                    "named with state.backend.rocksdb.localdir"
+                    f"RocksDB has no space left: {error}. {FREE_SPACE}. To use another folder, set "
+                    "state.backend.rocksdb.localdir"
                 ) from error
             finally:
                 self._lock.release()
