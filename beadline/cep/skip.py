@@ -1,4 +1,4 @@
-"""What becomes of other matches once one is found."""
+"""What happens to other matches once one is found."""
 
 from __future__ import annotations
 
