@@ -49,7 +49,7 @@ def _common(
     """What holds for every command."""
 
 
-# Options end at the script's name, so that those behind it are the script's own.
+# Options end at the script's name, so that options after it are the script's own.
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program to run.")],
