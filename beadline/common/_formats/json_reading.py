@@ -128,7 +128,7 @@ def _text(node: Any) -> str:
 
 
 def _scalar(node: Any) -> str:
-    """The text of a scalar to parse; of an array or object there is none."""
+    """The text of a scalar to parse; empty for an array or object."""
     return "" if isinstance(node, (list, dict)) else _text(node).strip()
 
 

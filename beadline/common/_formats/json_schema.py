@@ -13,7 +13,7 @@ _STRING_FORMATS = {"date": Types.SQL_DATE, "time": Types.SQL_TIME, "date-time": 
 
 
 def type_of_json_schema(text: str) -> TypeInformation:
-    """Follows references within the document; ``null`` next to another type only says what every field may be.
+    """Follows references within the document; ``null`` next to another type has no effect: every field may be null.
 
     :raises ConfigurationError: if it is no JSON schema
     :raises UnsupportedFeatureError: if there is no type for what it describes
