@@ -1,7 +1,7 @@
 """Where the parts of a file sink appear.
 
 A part must appear whole, at one moment, and only once, even if a consumer has taken it away since. So a place makes it
-ready first, and making it appear uses up what was made ready: what is not there any more has appeared.
+ready first, and making it appear uses up what was made ready: if that is gone, the part has appeared.
 """
 
 from __future__ import annotations
