@@ -49,7 +49,7 @@ class ConnectedStreams:
     ) -> DataStream:
         """Elements with their timestamps and the current time; if both streams are keyed, with state and timers.
 
-        It is the streams that decide about state and timers, not which of the two kinds the function is of.
+        The streams decide about state and timers, not the class of the function.
         """
         keyed = self._is_keyed()
         check_process_function(func, (KeyedCoProcessFunction, CoProcessFunction), "process() of connected streams")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make_folder(env: StreamExecutionEnvironment, session: SparkSession, call: str, contents: str, prefix: str) -> str:
-    """A new folder, removed when the program ends at the latest.
+    """A new folder, which is removed at the latest when the program ends.
 
     :param call: what needs it, for the errors
     """

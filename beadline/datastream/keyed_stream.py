@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class KeyedStream(DataStream):
-    """A stream partitioned by key. Functions after it have state and timers of the key in hand."""
+    """A stream partitioned by key. Functions after it have state and timers of the current key."""
 
     _keyed = True
 
@@ -112,7 +112,7 @@ class KeyedStream(DataStream):
     # -- without the key
 
     def _values(self) -> DataStream:
-        """The elements, still where their key put them."""
+        """The elements, still in the subtasks of their keys."""
         return self.map(_identity, self._type).name("_keyed_stream_values_operator")
 
     def project(self, *field_indexes: int) -> DataStream:

@@ -222,7 +222,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             cache.clear()
 
     def add_step_listener(self, listener: Listener) -> None:
-        """Be told of every sealed step: records, time, keys, size of state."""
+        """Hear of every sealed step: records, time, keys, size of state."""
 
         def steps_only(event: News) -> None:
             if isinstance(event, StepReport):
@@ -231,7 +231,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._watchers.append(steps_only)
 
     def add_event_listener(self, watcher: Watcher) -> None:
-        """Be told of all that happens to the job: sealed steps, phases of checkpoints, failures, restarts, its status.
+        """Hear of all that happens to the job: sealed steps, phases of checkpoints, failures, restarts, its status.
 
         It is called in the job's own thread: the job waits for it. The events are in :mod:`beadline.master.news`.
         """
@@ -251,7 +251,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
         engine = engines.chosen(self._configuration.get_string(options.ENGINE, None))
         dry_run.reached(plan, settings)
-        # Before Spark is started: what is refused is refused at once.
+        # Before Spark is started, so that errors come at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
         if executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
