@@ -24,7 +24,7 @@ def chosen(option: str | None) -> str:
 
 
 def make_engine(name: str) -> Engine:
-    """An engine of that kind; that of Spark is on the active session, or makes one."""
+    """An engine of that kind; the Spark engine uses the active session, or makes one."""
     if name == LOCAL:
         return LocalEngine()
     from beadline.master.spark.engine import SparkEngine  # takes a while to import

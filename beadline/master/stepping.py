@@ -29,7 +29,7 @@ class Stepper:
     """Runs steps of one job in whatever thread calls it.
 
     :param cancelled: whether somebody wants the job to end at once
-    :ivar sealed_at: the processing time of the last step that may be sealed; later steps are not before it
+    :ivar sealed_at: the processing time of the last step that may be sealed; no later step has an earlier one
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Stepper:
         self._given_up = False
 
     def give_up(self) -> None:
-        """Nobody wants the running step any more: it is not run again, and need not come to its end."""
+        """The running step is not needed any more: it is not run again, and need not end."""
         self._given_up = True
         self._engine.cancel(self._deployment.group)
 

@@ -16,7 +16,7 @@ from beadline.runtime.surroundings import CachedFile, Place, Surroundings
 
 
 def surroundings_here(wanted: Dependencies) -> Surroundings:
-    """Make this process one that has what the program asked for its workers."""
+    """Give this process what the program asked for its workers."""
     wanted.check()
     if wanted.archives:
         raise UnsupportedFeatureError(

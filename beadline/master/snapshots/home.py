@@ -24,7 +24,7 @@ Accept = Callable[[str, Snapshot], None]
 class Home:
     """The place of one job, over all its attempts and drivers.
 
-    A job that is resumed from one of its own checkpoints goes on in its folder, under its id: whoever had it before is
+    A job that is resumed from one of its own checkpoints goes on in its folder, under its id: its former driver is
     fenced. From a savepoint, or a checkpoint elsewhere, a new job begins. What it started from stays untouched, unless
     it was told to claim it: then that is its first checkpoint.
 
@@ -34,7 +34,7 @@ class Home:
     :ivar storage: its checkpoints and state, and the right to write them
     :ivar start: what the job starts from; None for the beginning
     :ivar completed: checkpoints of its own that are already there, oldest first
-    :ivar claimed: where the snapshot is that the job has claimed
+    :ivar claimed: where the snapshot that the job has claimed is
     :ivar claimed_files: files elsewhere that are the job's own by that
     """
 
@@ -150,7 +150,7 @@ class Home:
         return self.storage.owned_folder()
 
     def drop_orphans(self, needed: set[str]) -> None:
-        """Remove what attempts that came to nothing have left. No step may be under way."""
+        """Remove what failed attempts have left. No step may be under way."""
         try:
             self.storage.delete(self.storage.orphans(needed))
         except (SnapshotError, OSError) as error:
@@ -163,7 +163,7 @@ class Home:
         self.storage.delete_claimed(paths & self.claimed_files)
 
     def drop_claimed(self, needed: Set[str]) -> None:
-        """The job has ended: of what it claimed only that stays which a checkpoint needs."""
+        """The job has ended: of what it claimed, only what a checkpoint needs stays."""
         try:
             self.storage.delete_claimed(self.claimed_files - needed)
         except (SnapshotError, OSError) as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-# Java would tell of archives that it can't use, on standard output.
+# Java would complain about unusable archives on standard output.
 _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
@@ -25,7 +25,7 @@ def folder() -> Path:
 
 
 def java_command() -> str | None:
-    """The Java that Spark starts, be it there or not; None if nothing names one."""
+    """The Java that Spark starts, whether it exists or not; None if nothing names one."""
     home = os.environ.get("JAVA_HOME")
     return os.path.join(home, "bin", "java") if home else shutil.which("java")
 

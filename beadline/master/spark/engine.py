@@ -44,7 +44,7 @@ _STEP_SESSION = {
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
     "spark.sql.execution.arrow.pyspark.selfDestruct.enabled": "false",
-    # With it, steps and the tasks beside them have Python workers of two kinds. Those beside them then start with the
+    # With it, steps and the tasks alongside them have two kinds of Python workers. The second kind then starts with the
     # first merge: for more than a second all tasks wait, and their libraries are in memory twice.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
@@ -107,7 +107,7 @@ class SparkEngine(Engine):
         )
 
     def warnings(self) -> list[str]:
-        """Settings of a session that was not made here and that Beadline minds."""
+        """Warnings about settings of a session that Beadline did not make."""
         conf = self.context.getConf()
         found = []
         if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
