@@ -90,6 +90,6 @@ def _merge(run: worker.WorkerRun, context: RunContext, now: int, merge: MergeReq
         for _, content in parts:
             writer.add(content)
         writer.finish()
-        # A name of its own: a checkpoint that was left behind may have such a file too, and is about to delete it.
+        # A unique name: a checkpoint that no longer counts may have such a file too, and be about to delete it.
         made = draft.store(f"{draft.digest}-{uuid.uuid4().hex[:12]}.run", "", writer.entries)
         return MergeResult(merge, replace(made, groups=merge.groups))

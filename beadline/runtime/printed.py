@@ -44,7 +44,7 @@ class Printed:
             self._pieces.append((True, "\n".join(lines) + "\n"))
 
     def finish(self) -> list[tuple[bool, str]]:
-        """All there is, ended with a line of its own: the next text is another subtask's."""
+        """All the text, ended with a line break: the next text is another subtask's."""
         self._end_line()
         if self._cut:
             note = (
@@ -130,8 +130,8 @@ def install() -> WorkerOutput:
 
 
 class _SharedOutput(WorkerOutput):
-    """The standard output of a process that is driver and worker at once: what the program's main thread or a debugger
-    prints is no task's."""
+    """The standard output of a process that is driver and worker at once: what the main thread or a debugger
+    prints belongs to no task."""
 
     def write(self, text: str) -> int:
         if threading.current_thread() is threading.main_thread() or _called_by_debugger():
@@ -154,7 +154,7 @@ def gathered_here(printed: Printed) -> Iterator[None]:
     try:
         yield
     finally:
-        output.task = None  # whoever has kept it writes to where it did before
+        output.task = None  # code that has kept it writes to where it did before
         sys.stdout = before
 
 

@@ -1,7 +1,7 @@
 """The window operator: assigns elements to windows, lets triggers decide, evaluates, cleans up.
 
 Contents live in keyed state by (key, window); with a fold they are one accumulator. A window and everything that
-belongs to it is dropped when the time behind its end and its allowed lateness has passed.
+belongs to it is dropped when its end and its allowed lateness have passed.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class WindowOperator(KeyedFunctionOperator):
         return True
 
     def _held(self, record: Any, time: int) -> Any:
-        """An evictor may ask for an element's time, so that it is kept beside it."""
+        """An evictor may ask for an element's time, so the time is kept with it."""
         return record if self._spec.evictor is None else (time, record)
 
     def _merged(self, result: Any, merged: list[Any], state_window: Any, merged_states: list[Any]) -> None:
