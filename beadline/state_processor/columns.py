@@ -34,7 +34,7 @@ class TextColumn(Column):
 
 
 class DecodedColumn(Column):
-    """What the user's function makes of values."""
+    """The results of the user's function for the values."""
 
     def __init__(self, arrow: pa.DataType, decode: Callable[[Any], Any]) -> None:
         self.arrow = arrow
@@ -58,7 +58,7 @@ class DecodedColumn(Column):
 class Shown:
     """A column of a DataFrame: values of the state in, an Arrow array out.
 
-    It is made anew wherever it goes: which classes a type may name is for each process to say.
+    Each process makes its own, because each decides which classes a type may name.
     """
 
     def __init__(self, name: str, what: str, type_name: str, make: Callable[[], Column]) -> None:
