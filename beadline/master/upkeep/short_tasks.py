@@ -122,5 +122,5 @@ class ShortTasks(Generic[T, R]):
 
 
 def _worth_another_try(error: Exception) -> bool:
-    """What Beadline says of files that are given comes the same way every time."""
+    """Beadline's own errors about given files come again every time."""
     return not isinstance(error, BeadlineError)
