@@ -129,7 +129,7 @@ class Execution:
     def next_step(self, now: int, keep_alive: float) -> Planned | float:
         """What to run now; or, if there is no reason for a step, the seconds until the next look.
 
-        :param keep_alive: after so many seconds without a step, one is run for the workers' sake
+        :param keep_alive: after this many seconds without a step, one is run for the workers' sake
         """
         ends, splits = self._next_ranges()
         final = all(reader.finished for reader in self._readers) or self.draining
