@@ -14,7 +14,7 @@
     ├── EnvironmentSetupError     Java, Spark or the workers' Python is missing, too old, or of the wrong kind
     ├── EngineLostError           the JVM has died, or the SparkContext was stopped, while a job ran
     ├── InputError                what a source was to read is gone, has changed, or can't be decoded
-    ├── StorageError              a local database of state found no room on its disk
+    ├── StorageError              a local database of state has no space left on its disk
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
     ├── JobFinishedError          the job to be resumed has finished: there is nothing left to do
     └── StepError                 a step can't be sealed and is run again
@@ -73,7 +73,7 @@ class InputError(BeadlineError):
 
 
 class StorageError(BeadlineError):
-    """A local database of state found no room on its disk."""
+    """A local database of state has no space left on its disk."""
 
 
 class EngineLostError(BeadlineError):

@@ -103,7 +103,7 @@ class FixedDelayRetryStrategy(_Limited[OUT]):
 class ExponentialBackoffDelayRetryStrategy(_Limited[OUT]):
     """A wait that grows from attempt to attempt.
 
-    The wait depends on the number of the attempt alone: elements that are retried at the same time don't lengthen each
+    The wait depends on the number of the attempt only: elements that are retried at the same time don't lengthen each
     other's.
     """
 

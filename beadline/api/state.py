@@ -59,7 +59,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What the elements added for the current key amount to, ``None`` if there are none."""
+        """The result of the elements added for the current key, ``None`` if there are none."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -67,7 +67,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state of which two entries can be made one: session windows need it when they merge."""
+    """Appending state whose entries can be merged: session windows need it."""
 
 
 class ReducingState(MergingState[T, T]):
@@ -165,7 +165,7 @@ class MapState(_WritableEntries[K, V]):
 
 
 class ReadOnlyBroadcastState(_Entries[K, V]):
-    """The broadcast state as the other side of the connection sees it: to look at, not to change."""
+    """The broadcast state as the other side of the connection sees it: read-only."""
 
 
 class BroadcastState(ReadOnlyBroadcastState[K, V], _WritableEntries[K, V]):
@@ -187,10 +187,10 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list of this subtask; a restored function is shown the lists of all subtasks, one behind the other.
+        """A list of this subtask; a restored function gets the lists of all subtasks, one after the other.
 
-        That makes sense only if all subtasks are restored together, so functions with such a state are made anew,
-        all of them, before every step. Take :meth:`get_list_state` where a subtask needs no more than its own.
+        That makes sense only if all subtasks are restored together, so new objects of such functions are made in all
+        subtasks before every step. Use :meth:`get_list_state` if a subtask needs only its own list.
         """
 
     @abstractmethod

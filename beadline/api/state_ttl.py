@@ -20,7 +20,7 @@ _DEFAULT_PERIODIC_COMPACTION_DAYS = 30
 
 
 class StateTtlConfig:
-    """When the entries of a state expire, and what becomes of them. Made with :meth:`new_builder`.
+    """When the entries of a state expire, and how they are removed. Made with :meth:`new_builder`.
 
     ::
 
@@ -28,11 +28,11 @@ class StateTtlConfig:
         descriptor.enable_time_to_live(ttl)
 
     Time is processing time. List and map state expire element by element. The configuration itself is not part of a
-    checkpoint: a restored job uses the one its program states.
+    checkpoint: a restored job uses the one in its program.
     """
 
     class UpdateType(Enum):
-        """Which accesses begin the lifetime anew."""
+        """Which accesses restart the lifetime."""
 
         Disabled = 0
         """Entries never expire."""
@@ -85,7 +85,7 @@ class StateTtlConfig:
         return self._ttl.to_milliseconds()
 
     def get_update_type(self) -> UpdateType:
-        """Which accesses begin the lifetime anew."""
+        """Which accesses restart the lifetime."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
@@ -143,16 +143,16 @@ class StateTtlConfig:
             ] = {}
 
         def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
-            """Which accesses begin the lifetime anew."""
+            """Which accesses restart the lifetime."""
             self._update_type = _member(StateTtlConfig.UpdateType, update_type, "update type")
             return self
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Only writing begins the lifetime anew (the default)."""
+            """Only writing restarts the lifetime (the default)."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Reading begins the lifetime anew as well."""
+            """Reading restarts the lifetime as well."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> StateTtlConfig.Builder:

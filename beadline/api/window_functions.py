@@ -45,13 +45,13 @@ class _Context(ABC, Generic[W2]):
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:
-        """State shared by all windows, those of the key if there is one."""
+        """State shared by all windows, or by all windows of the key if there is one."""
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Evaluates one window of one key, with the clocks and with state.
 
-    State in ``context.window_state()`` belongs to one window: remove it in :meth:`clear`, nobody else does. State in
+    State in ``context.window_state()`` belongs to one window: remove it in :meth:`clear`; Beadline does not. State in
     ``context.global_state()`` belongs to the key, across its windows.
     """
 

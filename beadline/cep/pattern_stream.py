@@ -36,7 +36,7 @@ class CEP:
         """Look for a pattern among the events of each key.
 
         :param comparator: orders events of the same timestamp: negative, 0 or positive as the first comes before, with
-            or behind the second. Without it they come in the order of arrival, which with several sources may differ
+            or after the second. Without it they come in the order of arrival, which with several sources may differ
             from run to run.
         """
         if not isinstance(stream, KeyedStream):
@@ -45,17 +45,17 @@ class CEP:
                     "patterns are looked for in the events of one key: put a key_by() before CEP.pattern(), "
                     "key_by(lambda event: 0) if all events belong together"
                 )
-            raise TypeMismatchError(f"CEP.pattern() takes a stream behind key_by(), got {stream!r}")
+            raise TypeMismatchError(f"CEP.pattern() takes the stream that key_by() returns, got {stream!r}")
         if not isinstance(pattern, Pattern):
             raise TypeMismatchError(f"CEP.pattern() takes a Pattern, such as Pattern.begin('first'), got {pattern!r}")
         if comparator is not None and not callable(comparator):
             raise TypeMismatchError(f"the comparator is a function of two events, got {comparator!r}")
-        Automaton(pattern)  # what is wrong with it is said here, not in a worker
+        Automaton(pattern)  # errors in it are raised here, not in a worker
         return PatternStream(stream, pattern, comparator)
 
 
 class PatternStream:
-    """Matches of a pattern, before anything is made of them. In event time unless told otherwise."""
+    """Matches of a pattern, before results are made of them. In event time by default."""
 
     def __init__(
         self, stream: KeyedStream, pattern: Pattern, comparator: Callable[[Any, Any], int] | None = None

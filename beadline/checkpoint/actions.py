@@ -32,10 +32,10 @@ class CheckpointKind(Enum):
     """For people: it belongs to who asked for it, is no recovery point and commits nothing."""
 
     STOP_WITH_SAVEPOINT = "savepoint on stop"
-    """A savepoint behind which no step runs; what it holds is committed, then the job ends."""
+    """A savepoint after which no step runs; what it holds is committed, then the job ends."""
 
     CANCEL_WITH_SAVEPOINT = "savepoint on cancel"
-    """A savepoint behind which no step runs; then the job is cancelled, and commits nothing more."""
+    """A savepoint after which no step runs; then the job is cancelled, and commits nothing more."""
 
     @property
     def is_savepoint(self) -> bool:
@@ -48,7 +48,7 @@ class CheckpointKind(Enum):
 
     @property
     def ends_job(self) -> bool:
-        """Whether nothing runs behind it, and the job ends when it is complete."""
+        """Whether no step runs after it, and the job ends when it is complete."""
         return self in (CheckpointKind.STOP_WITH_SAVEPOINT, CheckpointKind.CANCEL_WITH_SAVEPOINT)
 
 
@@ -63,7 +63,7 @@ class Triggered:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A request came to nothing before it became a checkpoint."""
+    """A request was refused before it became a checkpoint."""
 
     request: Any
     reason: FailureReason
@@ -90,7 +90,7 @@ class Take:
 
 @dataclass(frozen=True)
 class Complete:
-    """It is complete: tell who asked for it; if it is no savepoint, it is the newest recovery point."""
+    """It is complete: tell the caller that asked for it; unless it is a savepoint, it is the newest recovery point."""
 
     id: int
     step: int
@@ -106,7 +106,7 @@ class NotifyComplete:
 
 @dataclass(frozen=True)
 class NotifyAborted:
-    """It will not complete: stop writing it, remove what there is of it, tell who asked for it and the operators."""
+    """It will not complete: stop writing it, remove its files, tell the caller that asked for it and the operators."""
 
     id: int
     reason: FailureReason
@@ -122,7 +122,7 @@ class Discard:
 
 @dataclass(frozen=True)
 class FailJob:
-    """Too many checkpoints have failed in a row: the job has to fail, and the restart strategy to decide."""
+    """Too many checkpoints have failed in a row: the job has to fail, and the restart strategy decides."""
 
     reason: str
 

@@ -33,7 +33,7 @@ class Beat:
         count = 0
         while True:
             count += 1
-            # Whoever misses a beat takes the job over and fences this driver, which is safe.
+            # A driver that misses a beat takes the job over and fences this one, which is safe.
             with contextlib.suppress(Exception):
                 write_file(self._path, f"{count}\n".encode())
             if self._stopped.wait(self._every):

@@ -9,9 +9,9 @@
                 part-00000-5a….parquet        a slice of key groups, from the first one that the name says
             offsets/                          operator state: one part per subtask
 
-``_metadata`` holds the same handles as that of any snapshot. Their runs are the Parquet files, so that restoring needs
-to know nothing of this: a file is a run in another encoding. Positions, watermarks and what sinks have staged are in
-``_metadata`` itself.
+``_metadata`` holds the same handles as in any snapshot. Their runs are the Parquet files: a file is a run in another
+encoding, so restoring needs no special case. Positions, watermarks and what sinks have staged are in ``_metadata``
+itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TASK_EXPORTS = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be exported: lists of exports, one list a task."""
+    """What is to be exported: lists of exports, one list per task."""
 
     tasks: tuple[tuple[Export, ...], ...]
 
@@ -183,7 +183,7 @@ def _with_files(
 
 
 def settle(folder: str, snapshot: Snapshot) -> None:
-    """Remove what tries left that came to nothing, and make the names of the rest durable.
+    """Remove what failed tries left, and make the names of the rest durable.
 
     :param folder: where the savepoint is being made; no task may be writing any more
     """

@@ -1,4 +1,4 @@
-"""What a job owns that was restored in claim mode: the files that the snapshot names and nobody else needs."""
+"""What a job restored in claim mode owns: the files that the snapshot names and nobody else needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_claimable(pointer: str, snapshot: Snapshot) -> None:
 
 
 def claimable(files: Iterable[str], claimed: str | None = None) -> frozenset[str]:
-    """The files that may be deleted when this job needs them no more.
+    """The files that may be deleted when this job no longer needs them.
 
     Only those with names that Beadline makes; and of a folder that checkpoints of another job share, only those that
     none of them needs.

@@ -1,19 +1,19 @@
-"""When checkpoints are taken, and what becomes of each: a state machine without threads, clock or I/O.
+"""When checkpoints are taken, and how each ends: a state machine without threads, clock or I/O.
 
-Events come in with the time in milliseconds, of a clock that nobody sets, a list of actions goes out, to be done in its
+Events come in with the time in milliseconds, by a clock that nobody sets. A list of actions goes out, to be done in its
 order. The life of a checkpoint:
 
 1. *triggered*: by the clock, by hand, or because the input has ended
 2. *taken*: it has a sealed step. Aligned: the step that ran at the trigger, once sealed; if none ran, the last sealed
    one, because then all that was read is sealed. Unaligned: the last sealed one, at once or after the alignment timeout
 3. *written*: the outside has made it durable
-4. *completed*: older ones that are still open are subsumed, those beyond the number to retain discarded
+4. *completed*: older ones that are still open are subsumed, those beyond the number to retain are discarded
 5. *notified*: operators and sinks commit
 
 or, from 1 or 2, *aborted*: declined, failed, expired, subsumed, or swept away by a failure or the end of the job.
 
 Calls must not overlap, and need no lock: only the job master's thread makes them. Threads that write a checkpoint
-report to its inbox. A checkpoint may therefore be given up while a thread still writes it, and appear all the same:
+report to its inbox. So a checkpoint may be given up while a thread still writes it, and appear all the same:
 ``written`` then answers with ``Discard``.
 """
 
@@ -77,7 +77,7 @@ class CheckpointCoordinator:
         self._steps = Steps()
         latest = self._retained.latest
         if latest is not None and latest.id >= next_id:
-            raise BeadlineError(f"The next checkpoint can't have the id {next_id}: {latest.id} is already given.")
+            raise BeadlineError(f"The next checkpoint can't have the id {next_id}: {latest.id} is already in use.")
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped else "active" if self._active else "paused"
@@ -101,7 +101,7 @@ class CheckpointCoordinator:
 
     @property
     def holds(self) -> bool:
-        """Whether no step may start, because a savepoint has been taken with which the job is to stop."""
+        """Whether no step may start, because the savepoint that the job stops with has been taken."""
         return self._steps.stop_done or any(p.step is not None for p in self._pending.last_ones)
 
     @property
@@ -141,18 +141,18 @@ class CheckpointCoordinator:
     def restored(self, id: int | None, now: int, step: int | None = None) -> list[Action]:
         """The job runs again, from that checkpoint, or from the beginning if there is none.
 
-        1. completed checkpoints that are newer are left behind; the next one to complete discards them
-        2. ids go on after all that were ever given
+        1. newer completed checkpoints no longer count; the next one to complete discards them
+        2. ids continue after the highest that was ever used
         3. the clock starts over
 
-        :param step: the step it holds; needed if the checkpoint is none of this job's own
+        :param step: the step it holds; needed if it is not one of this job's own checkpoints
         """
         self._check_open()
         self._tell(now)
         own = self._retained.find(id)
         if step is None:
             if id is not None and own is None:
-                raise BeadlineError(f"Checkpoint {id} is none of {[c.id for c in self.completed]}: say its step.")
+                raise BeadlineError(f"Checkpoint {id} is not one of {[c.id for c in self.completed]}: pass its step.")
             step = 0 if own is None else own.step
         actions = self._pause(FailureReason.JOB_FAILURE)
         if own is not None or id is None:
@@ -163,7 +163,7 @@ class CheckpointCoordinator:
         return actions + self._begin_run(step)
 
     def wind_down(self, now: int) -> None:
-        """The job is about to end: the clock takes no more checkpoints, only who asks for one gets it."""
+        """The job is about to end: the clock takes no more checkpoints, but they can still be asked for."""
         self._tell(now)
         self._schedule.stop()
 
@@ -179,7 +179,7 @@ class CheckpointCoordinator:
         return actions
 
     def source_finished(self, now: int) -> list[Action]:
-        """A source has come to its end while others go on; some jobs take no checkpoints from here on."""
+        """A source has ended while others go on; some jobs take no checkpoints from here on."""
         self._tell(now)
         self._steps.source_finished = True
         return self._settle() if self._active else []
@@ -195,7 +195,7 @@ class CheckpointCoordinator:
         return self._settle()
 
     def step_sealed(self, step: int, now: int, final: bool = False) -> list[Action]:
-        """The running step is sealed; those who waited for it take it. ``final``: it was the job's last step.
+        """The running step is sealed; checkpoints that waited for it take it. ``final``: it was the job's last step.
 
         A final step calls for a checkpoint of its own, which waits for no pause: without it, the output since the
         last one would never be committed.
@@ -224,7 +224,7 @@ class CheckpointCoordinator:
         """Somebody asks for a checkpoint or a savepoint.
 
         A checkpoint waits until fewer than the allowed number are open, but for no pause; a savepoint waits for
-        neither, takes nobody's place, and has no timeout: it takes as long as there is state. What becomes of it:
+        neither, takes nobody's place, and has no timeout: large state takes long. The answer is
         ``Triggered`` with this ``request``, at once or later, or ``Rejected``.
         """
         self._tell(now)
@@ -382,7 +382,7 @@ class CheckpointCoordinator:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a savepoint has been asked for with which the job is to stop."""
+        """Whether the job is to stop with a savepoint that has been asked for."""
         return self._steps.stop_done or bool(self._pending.last_ones)
 
     def _check_open(self) -> None:

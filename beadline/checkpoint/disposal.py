@@ -34,7 +34,7 @@ def dispose_savepoint(path: str) -> Disposed:
 
     1. read it: what can't be read is left alone
     2. refuse the checkpoint of a job that still runs
-    3. remove ``_metadata``, so that nobody starts from what is half gone
+    3. remove ``_metadata``, so that nobody starts from an incomplete snapshot
     4. remove its files; of a checkpoint those that no other checkpoint of its job needs
 
     :param path: the folder, or the ``_metadata`` in it

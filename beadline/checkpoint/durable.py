@@ -31,7 +31,7 @@ class Bundle:
 
 
 class DurableFiles:
-    """Remembers which runs are durable, so that a checkpoint pays for what is new. Threads may share it."""
+    """Remembers which runs are durable, so that a checkpoint only writes what is new. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = Lock()

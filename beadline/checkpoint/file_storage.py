@@ -143,7 +143,7 @@ class FileJobStorage(JobStorage):
     # -- state
 
     def state_folder(self, attempt: int, one_machine: bool) -> str:
-        self.check()  # a folder that is away for a while must not be made again, without the lease
+        self.check()  # a folder that is unreachable for a while must not be made again, without the lease
         return self.prepare(self.epoch)
 
     def owned_folder(self) -> str:
@@ -225,7 +225,7 @@ class FileJobStorage(JobStorage):
     # -- removing
 
     def discard(self, pointer: str) -> None:
-        """Remove a checkpoint or savepoint: first its ``_metadata``, so that it never looks complete and is not; then
+        """Remove a checkpoint or savepoint: first its ``_metadata``, so that it never looks complete by mistake; then
         what else it wrote into its folder; then the folder, if nothing else is in it."""
         folder = folder_of(pointer)
         name = base_name(folder)

@@ -16,13 +16,13 @@ from beadline.state.files import delete_file
 
 
 def leave_trace(directory: CheckpointDirectory, trace: Trace) -> None:
-    """A job has finished: note it. The notes of earlier runs of the same program go."""
+    """A job has finished: note it, and remove the notes of earlier runs of the same program."""
     write_trace(directory.job_folder(trace.job_id), trace)
     _drop_others(directory, trace.job_id, trace.job_name, trace.program)
 
 
 def make_room(folder: str) -> None:
-    """A new job is about to take the folder of one that has finished. If that died while it cleaned up, it left
+    """A new job is about to take the folder of a finished one. If that one died while it cleaned up, it left
     checkpoints, and nobody may go on from them."""
     if read_trace(folder) is None:
         return
@@ -33,8 +33,8 @@ def make_room(folder: str) -> None:
 
 
 def job_begins(directory: CheckpointDirectory, job_id: str, job_name: str, program: Program) -> None:
-    """A driver has taken a job, which has therefore not finished. What earlier runs of its program have noted says
-    nothing any more."""
+    """A driver has taken a job, which has therefore not finished. The notes of earlier
+    runs of its program no longer count."""
     path = trace_path(directory.job_folder(job_id))
     try:
         delete_file(path)

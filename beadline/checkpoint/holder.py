@@ -1,9 +1,9 @@
 """Whether the driver that holds a job is alive.
 
-Fencing does not ask this: whoever takes over is safe from the former driver in any case. It is asked by those who must
-not take a job from a driver that works: ``-s latest``, claiming, disposing. A driver on this machine is alive if its
-process is. One elsewhere is watched: its beat moves every five seconds. One whose beat stands still for longer than two
-beats is taken for dead; if it was only paused, it finds itself fenced.
+Fencing does not ask this: a driver that takes over is safe from the former one in any case. ``-s latest``, claiming and
+disposing ask, because they must not take a job from a driver that works. A driver on this machine is alive if its
+process is. A driver elsewhere is watched: its beat moves every five seconds. If the beat stands still for longer than
+two beats, the driver is taken for dead; if it was only paused, it finds itself fenced.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Holder:
 
 
 def last_holder(folder: str) -> Holder | None:
-    """Who took the lease of the job in a folder last, dead or alive."""
+    """The driver, dead or alive, that last took the lease of the job in a folder."""
     claim = newest_claim(folder)
     if claim is None:
         return None

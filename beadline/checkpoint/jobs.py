@@ -135,7 +135,7 @@ def choose(jobs: Iterable[Job], name: str, program: Program, directory: str) -> 
 
 
 def listing(jobs: Sequence[Job]) -> str:
-    """A line for each, and not too many."""
+    """One line for each of the first few."""
     lines = [f"  {job.line()}" for job in jobs[:_SHOWN]]
     if len(jobs) > _SHOWN:
         lines.append(f"  … and {len(jobs) - _SHOWN} more")

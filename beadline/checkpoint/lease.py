@@ -1,6 +1,6 @@
 """One driver at a time: a lease with an epoch in the job's folder.
 
-Whoever starts or resumes a job acquires the next epoch, without asking the holder of the last one, which may be dead,
+A driver that starts or resumes a job acquires the next epoch. It does not ask the last holder, which may be dead,
 paused or cut off. From then on the old holder is *fenced*: what it still publishes does not count. A driver can stop
 for any time between looking and acting, so looking alone proves nothing. Two orders of events close the gap:
 
@@ -19,8 +19,8 @@ for any time between looking and acting, so looking alone proves nothing. Two or
 
 A checkpoint *counts* if its epoch is not below that of the newest fence, or if that fence lists it.
 
-Why this is enough. Each side first leaves its mark and then looks for the other's, so of two that meet at least one
-sees the other:
+Why this is enough. Each side first leaves its mark and then looks for the other's mark, so at least one of the two
+sees the other's:
 
 - If the last look of a publisher finds no higher lease, its checkpoint was there before any higher lease was. Each
   later owner lists after it created its lease, so all of them find it: *a checkpoint that completed counts for ever*.
@@ -28,8 +28,8 @@ sees the other:
   does not know: the sinks' commits are those that the new owner repeats on restore (commits are idempotent), and
   files that only subsumed checkpoints need are files that the new owner, which found the newer one, does not need.
 - If that look finds a higher lease, the publisher treats the checkpoint as not completed: it commits nothing and
-  deletes nothing. The new owner has seen the checkpoint and listed it, then it counts and is a consistent one to go on
-  from; or it came too late, then it is not on the list and never counts, whatever the publisher does afterwards.
+  deletes nothing. Either the new owner has seen the checkpoint and listed it: then it counts, and is consistent to go
+  on from. Or it came too late: then it is not on the list and never counts, whatever the publisher does afterwards.
 - An owner acts only after its fence is written and its own look found nothing. So a next owner reads that fence. An
   owner that stalls between its list and its fence finds the higher lease and gives up; its late fence is ignored,
   because only the fence with the highest epoch is asked.
@@ -41,7 +41,7 @@ show a created name to the next one who lists: local disks, HDFS and S3 do; NFS 
 (4) An epoch must never come twice in a folder, also after a job has ended: where another job can come to the same
 folder, because the user has chosen its name, the last lease and its fence stay. (5) ``pyarrow.fs`` has no exclusive
 create for other than local disks. There a claim is a file of its own,
-``lease-e-<random>``, and who sees another claim of the same or a higher epoch after its own put takes a higher one: of
+``lease-e-<random>``, and a driver that sees another claim of its epoch or higher after its own put goes higher: of
 two equal claims the later one always sees the earlier, so no epoch is held twice. But a put of ``_metadata`` can
 replace one of the same number; a driver that was paused in the middle of that put, and wakes after the new owner
 published the same number, hides that checkpoint, and the next resume uses the one before.
@@ -85,7 +85,7 @@ _held: set[str] = set()
 
 
 class Fenced(BeadlineError):
-    """This driver does not have the job any more, and may not publish anything: mostly because another one took over.
+    """This driver no longer has the job, and may not publish anything: mostly because another one took over.
 
     :ivar epoch: the epoch that was held
     :ivar by_epoch: the epoch of the driver that took over; None if nobody knows of one
@@ -129,7 +129,7 @@ class Lease:
 
     @classmethod
     def acquire(cls, folder: str, owner: str | None = None, clock: Callable[[], float] = time.time) -> Lease:
-        """Take over the job in a folder and fence whoever had it. Do this before choosing what to restore.
+        """Take over the job in a folder and fence the driver that had it. Do this before choosing what to restore.
 
         1. create the lease of the next epoch
         2. read which checkpoints count
@@ -161,7 +161,7 @@ class Lease:
         """Look whether this driver still holds the job.
 
         :raises Fenced: if not
-        :raises OSError: if nobody can tell now, because the whole folder is away
+        :raises OSError: if that is unknown now, because the whole folder can't be reached
         """
         claims = claims_in(self.folder)
         if not claims and not is_folder(self.folder):
@@ -169,7 +169,7 @@ class Lease:
         self._look(claims)
 
     def check_after_publishing(self) -> None:
-        """The last look of a publisher. If nobody can tell, the answer is no: the job stops, and whoever resumes it
+        """The last look of a publisher. If that is unknown, the answer is no: the job stops, and the next driver
         decides."""
         try:
             claims = claims_in(self.folder)
@@ -189,7 +189,7 @@ class Lease:
             self._beat.stop()
 
     def release(self) -> None:
-        """The driver has ended in good order. It only says so: the epoch stays taken, and whoever resumes takes the
+        """The driver has ended in good order. It only says so: the epoch stays taken, and the next driver takes the
         next one."""
         self.let_go()
         path = join(self.folder, self._name)
@@ -228,7 +228,7 @@ def published(folder: str) -> list[tuple[int, int]]:
         if match is None or not entry.folder:
             continue
         path = join(folder, entry.name, metadata.METADATA)
-        # One that is damaged, or is being removed, is not one to go on from.
+        # Nobody can go on from one that is damaged or being removed.
         with contextlib.suppress(SnapshotError, FileNotFoundError):
             found.append((int(match[1]), metadata.decode(read_file(path), path).epoch))
     return found

@@ -1,4 +1,4 @@
-"""What is left in a job's folder and needed by nobody: after a crash, and when the job has ended."""
+"""What is left in a job's folder and not needed: after a crash, and when the job has ended."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ HISTORY = "history"
 
 
 def orphans_in(job: str, referenced: Iterable[str], epoch: int) -> list[str]:
-    """What crashed or fenced drivers left in a job's folder: runs that no completed checkpoint needs, files half
-    written, checkpoints that are unfinished or don't count.
+    """What crashed or fenced drivers left in a job's folder: runs that no completed checkpoint needs, half-written
+    files, checkpoints that are unfinished or don't count.
 
     Only names that Beadline makes are looked at.
 

@@ -51,7 +51,7 @@ def _hint(folder: str) -> str:
     if nearby:
         return f": it has no {metadata.METADATA}. Did you mean {nearby[0]}?"
     if base_name(folder).startswith("."):
-        return f": it has no {metadata.METADATA}, because it was never completed. Nobody needs it"
+        return f": it has no {metadata.METADATA}, because it was never completed. You may delete it"
     return f": it has no {metadata.METADATA}. Name a directory like chk-17, or the file {metadata.METADATA} in it"
 
 

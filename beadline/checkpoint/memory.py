@@ -31,7 +31,7 @@ _POINTER = re.compile(r"memory:(?P<job>.+)/chk-(?P<number>\d+)")
 class MemoryJobStorage(JobStorage):
     """Keeps all of a checkpoint in the driver, the content of its run files included.
 
-    No other driver can have the job, so that there is nothing to look at, and nothing to tell others.
+    No other driver can have the job, so there is no lease to check and nothing to tell others.
 
     :param max_state_size: how many bytes the state of one subtask may have
     """

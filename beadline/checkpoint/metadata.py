@@ -339,11 +339,11 @@ def _run_from_json(read: dict[str, Any], folder: str) -> RunRef:
 
 def _int(value: Any) -> int:
     if value.__class__ is not int:
-        raise SnapshotError(f"{value!r} stands where a whole number should be")
+        raise SnapshotError(f"a whole number should be there, not {value!r}")
     return int(value)
 
 
 def _str(value: Any) -> str:
     if value.__class__ is not str:
-        raise SnapshotError(f"{value!r} stands where a text should be")
+        raise SnapshotError(f"a text should be there, not {value!r}")
     return str(value)

@@ -31,7 +31,7 @@ class Pending:
     in_flight: int | None = None
 
     def turns(self, settings: CheckpointSettings) -> bool:
-        """Whether it waits for the running step now, and will overtake it when the alignment timeout is over."""
+        """Whether it waits for the running step, and will overtake that step when the alignment timeout is over."""
         return settings.unaligned and self.step is None and not self.kind.is_savepoint
 
 

@@ -1,4 +1,4 @@
-"""Telling a process from others that had or will have its number."""
+"""Telling a process from others that had or will have the same number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Process:
             return None
 
     def is_running(self, here: Process) -> bool | None:
-        """Whether it is still there; None if that can't be told from here. One that was stopped is there.
+        """Whether it still exists, stopped or not; None if that can't be told from here.
 
         :param here: this process
         """

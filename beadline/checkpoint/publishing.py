@@ -126,7 +126,7 @@ def publish_savepoint(
 
     If anything fails, nothing is left.
 
-    :param fill: puts the state into the folder; if not said, the runs are copied as they are
+    :param fill: puts the state into the folder; if it is None, the runs are copied as they are
     """
     local = local_path(folder)
     fill = fill or _copy_runs

@@ -29,7 +29,7 @@ class FailureReason(Enum):
 
     @property
     def counts_for_savepoints(self) -> bool:
-        """Whether it counts even if a savepoint failed: it happened in a task, so the job may be unwell."""
+        """Whether it counts even if a savepoint failed: it happened in a task, so the job may have a problem."""
         return self in _COUNT_FOR_SAVEPOINTS
 
 

@@ -1,8 +1,8 @@
 """Who needs which shared file.
 
-Completed checkpoints share runs. A file may go when its last holder lets go of it, and only if it is the job's own:
-files of savepoints and of other jobs' folders are counted like the rest and never given out for deletion, unless they
-were claimed.
+Completed checkpoints share runs. A file may be deleted when its last holder releases it, and only if it is the job's
+own: files of savepoints and of other jobs' folders are counted like the rest and never given out for deletion, unless
+they were claimed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Removing what Beadline wrote, and nothing else: everything else in its folders has other names."""
+"""Removing what Beadline wrote, and nothing else: it is known by its names."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _remove_operator(folder: str) -> None:
 
 
 def remove_metadata(folder: str) -> None:
-    """A snapshot that was claimed is not one to go on from any more. Its files stay as long as somebody needs them."""
+    """Nobody can go on from a claimed snapshot any more. Its files stay as long as somebody needs them."""
     delete_file(join(folder, metadata.METADATA))
     remove_if_empty(folder)
 

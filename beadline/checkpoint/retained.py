@@ -17,9 +17,9 @@ class CompletedCheckpoint:
 
 
 class RetainedCheckpoints:
-    """The newest completed checkpoints, and those that were left behind by going back beyond them.
+    """The newest completed checkpoints, and those that no longer count because the job went back further.
 
-    Nothing is given away to be discarded before a newer checkpoint has completed, or the job has ended.
+    None is discarded before a newer checkpoint has completed, or the job has ended.
     """
 
     def __init__(self, number: int, checkpoints: Iterable[CompletedCheckpoint] = ()) -> None:
@@ -48,7 +48,7 @@ class RetainedCheckpoints:
         return tuple(gone)
 
     def go_back(self, id: int | None) -> None:
-        """Leave all behind that are newer than ``id``; all, if it is ``None``."""
+        """Those newer than ``id`` no longer count; if it is ``None``, none does."""
         newer = [checkpoint.id for checkpoint in self._kept if id is None or checkpoint.id > id]
         self._left_behind += newer
         self._kept = [checkpoint for checkpoint in self._kept if checkpoint.id not in newer]

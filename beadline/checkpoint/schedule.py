@@ -26,7 +26,7 @@ class Schedule:
         self._due = None
 
     def checkpoint_ended(self, now: int) -> None:
-        """One has ended, in whatever way: the pause begins. One that failed leaves the storage alone for as long."""
+        """A checkpoint has ended, in whatever way: the pause begins, also after a failure, to spare the storage."""
         self._last_end = now
 
     def next_at(self) -> int | None:

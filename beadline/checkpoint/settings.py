@@ -85,9 +85,9 @@ _UNLIMITED = 2**31 - 1
 
 
 class Retention(Enum):
-    """What becomes of the retained checkpoints when the job is cancelled or its program fails.
+    """What happens to the retained checkpoints when the job is cancelled or its program fails.
 
-    The value has the ends after which they are kept, of those that leave it to the retention.
+    The value lists the ends after which they are kept, among the ends that leave this to the retention.
     """
 
     NO_EXTERNALIZED_CHECKPOINTS = frozenset[End]()
@@ -109,7 +109,7 @@ class Storage(Enum):
 
 
 class ClaimMode(Enum):
-    """Whom the checkpoint that a job starts from belongs to afterwards."""
+    """Who owns the checkpoint that a job started from."""
 
     NO_CLAIM = "no_claim"
     """Whoever made it: it is never deleted."""
@@ -272,7 +272,7 @@ def _claim_mode(configuration: Configuration, default: ClaimMode) -> ClaimMode:
     if (configuration.get_string(CLAIM_MODE, None) or "").strip().upper() == "LEGACY":
         raise ConfigurationError(
             f"{CLAIM_MODE}: LEGACY leaves open who may delete the snapshot, so it is not supported: use NO_CLAIM (it "
-            "stays yours) or CLAIM (the job deletes it when it needs it no more)."
+            "stays yours) or CLAIM (the job deletes it when it no longer needs it)."
         )
     return _choice(configuration, CLAIM_MODE, default)
 

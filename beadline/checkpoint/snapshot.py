@@ -97,7 +97,7 @@ class Snapshot:
     :ivar counters: totals that go on counting after a restore
     :ivar epoch: the lease of the driver that wrote it
     :ivar topology: equal for programs whose operators and channels are the same
-    :ivar program: whose job it is; without anything in it if nobody noted that
+    :ivar program: whose job it is; empty if that was not recorded
     """
 
     checkpoint_id: int

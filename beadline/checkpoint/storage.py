@@ -1,8 +1,8 @@
 """The place of one job: where its checkpoints and its state are, and the right to write there.
 
 There are two kinds. Files below a directory (:mod:`beadline.checkpoint.file_storage`) outlive the driver, so that
-another driver can take over the job: a lease says whose it is. The driver's memory (:mod:`beadline.checkpoint.memory`)
-is gone with the driver, so that nobody else can have the job. Who uses a place need not know which kind it is.
+another driver can take over the job: a lease names its driver. The driver's memory (:mod:`beadline.checkpoint.memory`)
+is gone with the driver, so that nobody else can have the job. Callers need not know which kind it is.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class JobStorage(ABC):
 
     @abstractmethod
     def acquire(self, is_new: bool = False) -> None:
-        """Take the job, and fence whoever had it.
+        """Take the job, and fence the driver that had it.
 
-        :param is_new: a new job begins here: what is left of one that has finished goes first
+        :param is_new: a new job begins here: first remove what is left of a finished one
         """
 
     @abstractmethod
@@ -67,11 +67,11 @@ class JobStorage(ABC):
         """Look whether this driver still has the job.
 
         :raises Fenced: another driver took over; delete and publish nothing
-        :raises OSError: nobody can tell now
+        :raises OSError: that is unknown now
         """
 
     def check_if_reachable(self) -> None:
-        """The same, but if nobody can tell now, that does not stop the job.
+        """The same, but the job goes on if that is unknown now.
 
         :raises Fenced: another driver took over
         """
@@ -96,7 +96,7 @@ class JobStorage(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """The driver has ended in good order. What only it needed goes."""
+        """The driver has ended in good order. Remove what only it needed."""
 
     # -- the job's beginning and its end
 
@@ -106,7 +106,7 @@ class JobStorage(ABC):
 
     @abstractmethod
     def leave_trace(self, trace: Trace) -> None:
-        """The job has finished: note it for those who would resume it."""
+        """The job has finished: note it for drivers that would resume it."""
 
     @abstractmethod
     def remove(self, comes_again: bool = False) -> bool:
@@ -149,7 +149,7 @@ class JobStorage(ABC):
         """Write a savepoint: a folder that holds all it needs, and can be moved and copied.
 
         :param directory: where to put the folder
-        :param fill: puts the state into the folder; if not said, the runs are copied as they are
+        :param fill: puts the state into the folder; if it is None, the runs are copied as they are
         """
         folder = savepoint_folder(directory, snapshot.job_id)
         return publish_savepoint(snapshot, folder, fill, self._inline_threshold)

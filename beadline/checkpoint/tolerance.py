@@ -26,9 +26,9 @@ class FailureTolerance:
         self._last_success = max(self._last_success, id)
 
     def failed(self, id: int, kind: CheckpointKind, reason: FailureReason, message: str) -> FailJob | None:
-        """A checkpoint has failed; what to do if it was one too many. After that the count starts over.
+        """A checkpoint has failed; gives what to do if it was one too many. After that the count starts over.
 
-        One that is older than the last success says nothing of how things are now.
+        A failure of a checkpoint older than the last success does not count.
         """
         counts = reason.counts_for_savepoints if kind.is_savepoint else reason.counts
         if not counts or id < self._last_success:

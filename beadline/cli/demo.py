@@ -1,6 +1,6 @@
 """The demonstration and how it is shown: live on a terminal, line by line elsewhere.
 
-It runs the necklace factory on a local Spark, kills the workers on the way, and compares the counts with the formula
+It runs the necklace factory on a local Spark, kills the workers while it runs, and compares the counts with the formula
 that they must follow.
 """
 
@@ -139,7 +139,7 @@ def verdict(order: Order, ledger: Ledger, reruns: int) -> tuple[bool, str]:
 
 
 class _Notes(logging.Handler):
-    """Beadline's warnings belong into the view, not across it."""
+    """Shows Beadline's warnings inside the view, not across it."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -195,7 +195,7 @@ def run_demo(shifts: int, kill: bool, console: Console | None = None) -> int:
             if not live:
                 say(progress.doing)
             context = find_session().sparkContext
-            # The numbers of workers elsewhere mean other processes here.
+            # Process ids of workers on other machines mean other processes here.
             kill = kill and str(context.master).startswith("local")
             # Spark's stack traces of the killed workers would bury the view.
             context.setLogLevel("OFF")

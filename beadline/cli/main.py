@@ -50,7 +50,7 @@ def _common(
     """What holds for every command."""
 
 
-# Options end at the script's name, so that those behind it are the script's own.
+# Options end at the script's name, so that options after it are the script's own.
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program to run.")],
@@ -63,8 +63,8 @@ def run(
             "-s",
             "--from-savepoint",
             metavar="PATH",
-            help="Go on from this checkpoint or savepoint; 'latest' for the newest checkpoint of this program's job, "
-            "or of the one that -D beadline.job-id=ID names.",
+            help="Start from this checkpoint or savepoint. 'latest' is the newest checkpoint of this program's job, "
+            "or of the job that -D beadline.job-id=ID names.",
         ),
     ] = None,
     allow_non_restored: AllowNonRestored = False,
@@ -73,7 +73,7 @@ def run(
         typer.Option(
             "--claim-mode",
             metavar="MODE",
-            help="Whom the savepoint of -s belongs to then: no_claim (it is left alone) or claim (the job).",
+            help="Who owns the savepoint of -s: no_claim (you, the job leaves it alone) or claim (the job).",
         ),
     ] = None,
     engine: Annotated[
@@ -87,7 +87,7 @@ def run(
     ] = None,
     verbose: Annotated[
         bool,
-        typer.Option("-v", "--verbose", help="Show whole tracebacks and what Spark logs; as BEADLINE_VERBOSE=1 does."),
+        typer.Option("-v", "--verbose", help="Show whole tracebacks and Spark's log, like BEADLINE_VERBOSE=1."),
     ] = False,
     define: Definitions = None,
 ) -> None:
@@ -111,9 +111,9 @@ def run(
 @app.command()
 def demo(
     shifts: Annotated[
-        int, typer.Option("--shifts", metavar="N", min=1, help="How long: a shift is 288,000 beads.")
+        int, typer.Option("--shifts", metavar="N", min=1, help="How many shifts to run, of 288,000 beads each.")
     ] = 12,
-    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the workers on the way.")] = True,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the workers while the job runs.")] = True,
 ) -> None:
     """Count the beads of a necklace factory on a local Spark, and watch."""
     # Spark is imported when it is needed: the other commands answer at once.

@@ -54,7 +54,7 @@ class Order:
 
 
 def closed_form(order: Order) -> Ledger:
-    """What the ledger must say. The sum of bead numbers gives away a bead that was lost while another came twice."""
+    """What the ledger must say. The sum of bead numbers shows if a bead was lost and another came twice."""
     shifts, length, colours = order.shifts, order.length, order.colours
     alike = order.strings // colours  # strings of one colour in a shift
     ledger = {}

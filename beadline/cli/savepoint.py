@@ -50,7 +50,7 @@ def show(path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint 
     console.print(table)
 
 
-# Options end at the script's name, so that those behind it are the script's own.
+# Options end at the script's name, so that options after it are the script's own.
 @app.command(context_settings={"allow_interspersed_args": False})
 def diff(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")],
@@ -61,7 +61,7 @@ def diff(
     allow_non_restored: AllowNonRestored = False,
     define: Definitions = None,
 ) -> None:
-    """Tell what would become of the state if a program went on from it. The program runs up to its execute(), no job
+    """Show what would happen to the state if a program went on from it. The program runs up to its execute(), no job
     is started, and the exit code is 0 if it would start. Options come before PATH."""
     options = job_options(define or [], parallelism)
     snapshot = _read(path)
@@ -86,7 +86,7 @@ def dispose(
         disposed = dispose_savepoint(path)
     typer.echo(f"Savepoint '{path}' disposed: {disposed.files} files, {disposed.bytes:,} bytes.")
     if not disposed.is_gone:
-        typer.echo(f"There is something else in {disposed.folder}, which stays.")
+        typer.echo(f"{disposed.folder} stays, because other files are in it.")
 
 
 def _compare(
@@ -130,7 +130,7 @@ def _read(path: str) -> Snapshot:
 
 @contextmanager
 def _problems_told() -> Iterator[None]:
-    """What is wrong with a snapshot is said in one sentence, and ends the command."""
+    """A problem with a snapshot is reported in one sentence, and ends the command."""
     from beadline.checkpoint.snapshot import SnapshotError
 
     try:
@@ -153,7 +153,7 @@ def _head(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _layout(snapshot: Snapshot) -> str:
-    """Canonical if its state lies in tables that everybody reads, native if it is the runs as they are."""
+    """Canonical if its state is in tables that any tool reads, native if it is the runs as they are."""
     files = snapshot.files()
     return "canonical" if files and all(file.endswith(".parquet") for file in files) else "native"
 
@@ -209,12 +209,12 @@ def _described(state: StateDescription) -> str:
 
 
 def _numbers(runs: list[RunRef]) -> tuple[str, str]:
-    """Entries, of which some may be changed or removed by later ones, and bytes."""
+    """Entries, including those that later ones change or remove, and bytes."""
     return f"{sum(run.entries for run in runs):,}", f"{sum(run.size for run in runs):,}"
 
 
 def _console() -> Console:
-    # Where nobody looks at a screen, lines are as long as they are.
+    # Without a terminal, lines are not cut.
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=1000)
 

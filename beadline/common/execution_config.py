@@ -51,8 +51,8 @@ class ExecutionConfig(WithoutJava):
         return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE").upper() != "NONE"
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """Milliseconds between two watermarks of a source in Flink. Here it is only asked whether it is 0, for none:
-        then event time passes at the end of the input alone."""
+        """Milliseconds between two watermarks of a source in Flink. Here only 0 has an effect: no watermarks,
+        so that event time passes only at the end of the input."""
         return self._set(_WATERMARK_INTERVAL, f"{_at_least_zero('The watermark interval', interval)} ms")
 
     def get_auto_watermark_interval(self) -> int:
@@ -66,7 +66,7 @@ class ExecutionConfig(WithoutJava):
         return self._configuration.get_duration_ms(_LATENCY_INTERVAL, 0)
 
     def get_parallelism(self) -> int:
-        """How many subtasks an operator has unless it says otherwise; ``PARALLELISM_DEFAULT`` if nobody said."""
+        """How many subtasks an operator has by default; ``PARALLELISM_DEFAULT`` if that was not set."""
         return self._configuration.get_integer(_PARALLELISM, self.PARALLELISM_DEFAULT)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:

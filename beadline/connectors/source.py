@@ -20,7 +20,7 @@ Position = dict[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class Unreadable:
-    """Stands in a source's output where a record is that can't be read. The source can go on after it, so the job can
+    """Stands in a source's output for a record that can't be read. The source can go on after it, so the job can
     be told to do so too (``beadline.poison.action``).
 
     :ivar place: where the record is, for people
@@ -73,7 +73,7 @@ class StepSource(ABC):
 
     @abstractmethod
     def finished(self, position: Position) -> bool:
-        """Whether nothing will ever come behind this position."""
+        """Whether nothing will ever come after this position."""
 
     @abstractmethod
     def read_batches(self, split: Any) -> Iterator[Any]:

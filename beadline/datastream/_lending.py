@@ -1,4 +1,4 @@
-"""Modules that serve names of others, because PyFlink's module has them too and programs import them from there."""
+"""Modules that also offer names of other modules, because PyFlink's modules do and programs import them from there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def lends(module: str, *places: str) -> Callable[[str], Any]:
-    """A ``__getattr__`` for ``module`` that looks a public name up in other modules, when somebody asks.
+    """A ``__getattr__`` for ``module`` that looks a public name up in other modules, when it is used.
 
-    It is for modules that those others import; where nothing goes in a circle, an import does.
+    It is for modules that the others import; where there is no circle, a plain import is enough.
     """
 
     def find(name: str) -> Any:

@@ -58,8 +58,8 @@ class AsyncDataStream:
         """As ``ordered_wait``, with more attempts where the strategy asks for them."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
 
-    # Results are seen when their step is sealed, and until then the function is done with all of them: a result gains
-    # nothing by going first, so any order is the order of the elements.
+    # Results are visible when their step is sealed, and by then the function has made all of them. No result gains by
+    # going first, so unordered results keep the order of the elements too.
     unordered_wait = ordered_wait
     unordered_wait_with_retry = ordered_wait_with_retry
 

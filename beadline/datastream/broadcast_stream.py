@@ -1,4 +1,4 @@
-"""A stream that every subtask sees in full, and its meeting with another one."""
+"""A stream that every subtask sees in full, and its connection with another one."""
 
 from __future__ import annotations
 

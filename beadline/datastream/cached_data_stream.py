@@ -28,7 +28,7 @@ class CachedDataStream(DataStream):
     environment read them.
 
     Elements keep their timestamps and, within a subtask, their order. Watermarks are not kept: for a later job event
-    time comes to its end with the stream, as in batch mode.
+    time ends with the stream, as in batch mode.
     """
 
     def __init__(self, origin: DataStream) -> None:
@@ -37,7 +37,7 @@ class CachedDataStream(DataStream):
         env._caches.append(self._cache)
         before = origin._edges[0].source
         number = env._next_number()
-        # Not among the operators that the environment runs: it is computed when something behind it is.
+        # Not among the operators that the environment runs: it is computed when something downstream is.
         node = Node(
             number,
             "Cache",
@@ -51,7 +51,7 @@ class CachedDataStream(DataStream):
         super().__init__(env, [Edge(node, Forward())], origin._type)
 
     def invalidate(self) -> None:
-        """Delete what is kept. The next job that uses the stream computes it anew."""
+        """Delete what is kept. The next job that uses the stream computes it again."""
         self._cache.clear()
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
@@ -64,7 +64,7 @@ refuse_settings(CachedDataStream, "call it on the stream before cache().")
 
 
 def resolve_caches(nodes: Iterable[Node], next_number: Callable[[], int], batch: bool) -> list[Node]:
-    """The program of one job: cached streams that are complete become sources, the others get a sink beside them.
+    """The program of one job: cached streams that are complete become sources, the others also get a sink.
 
     The user's graph stays as it is; another job may find a cache in another state.
     """

@@ -73,7 +73,7 @@ class CheckpointConfig(WithoutJava):
         number = options.at_least(1, max_concurrent_checkpoints, "The number of concurrent checkpoints")
         return self._set(keys.MAX_CONCURRENT, number)
 
-    # --- what they guarantee, and what becomes of them ----------------------------------------------------------------
+    # --- what they guarantee, and when they are deleted ---------------------------------------------------------------
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """What holds after a failure: EXACTLY_ONCE by default, and AT_LEAST_ONCE as long as checkpoints are off."""
@@ -103,14 +103,14 @@ class CheckpointConfig(WithoutJava):
         return self.set_tolerable_checkpoint_failure_number(0 if fail else _UNLIMITED_FAILURES)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What becomes of checkpoints when the job is cancelled."""
+        """What happens to checkpoints when the job is cancelled or its program fails."""
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return options.read_member(self._configuration, keys.RETENTION, default)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Keeps or deletes checkpoints when the job is cancelled."""
+        """Keeps or deletes checkpoints when the job is cancelled or its program fails."""
         mode = options.member_of(ExternalizedCheckpointRetention, retention_mode, "retention of checkpoints")
         return self._set(keys.RETENTION, mode.name)
 
@@ -139,7 +139,7 @@ class CheckpointConfig(WithoutJava):
         return self._set(keys.UNALIGNED, options.truth(enabled, "answer to enable_unaligned_checkpoints"))
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Keeps barriers behind the records before them."""
+        """Lets no barrier overtake records."""
         return self.enable_unaligned_checkpoints(False)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
@@ -156,8 +156,8 @@ class CheckpointConfig(WithoutJava):
     set_alignment_timeout = set_aligned_checkpoint_timeout
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Has no effect, and a job that asks for it says so: barriers overtake records everywhere, as no exchange here
-        forbids it."""
+        """Has no effect, and a job that asks for it logs that: no exchange here keeps barriers from overtaking
+        records."""
         forced = options.truth(force_unaligned_checkpoints, "answer to set_force_unaligned_checkpoints")
         return self._set(_UNALIGNED_FORCED, forced)
 
@@ -168,7 +168,7 @@ class CheckpointConfig(WithoutJava):
     # --- where --------------------------------------------------------------------------------------------------------
 
     def set_checkpoint_storage(self, storage: str | CheckpointStorage) -> CheckpointConfig:
-        """Where checkpoints go: a directory, or a storage with more to say (Flink 1.x's way to say it)."""
+        """Where checkpoints go: a directory, or a storage with more settings (Flink 1.x's way to say it)."""
         if isinstance(storage, str):
             storage = FileSystemCheckpointStorage(storage)
         if not isinstance(storage, CheckpointStorage):

@@ -31,7 +31,7 @@ class CheckpointStorage:
 
     @staticmethod
     def from_configuration(configuration: Configuration) -> CheckpointStorage | None:
-        """The storage that ``configuration`` asks for, ``None`` if it says nothing of it."""
+        """The storage that ``configuration`` asks for, ``None`` if it names none."""
         kind = configuration.get_string(keys.STORAGE, None)
         directory = configuration.get_string(keys.DIRECTORY, None)
         if kind is None and directory is None:
@@ -66,7 +66,7 @@ class CheckpointStorage:
         return storage
 
     def get_savepoint_path(self) -> str | None:
-        """Where savepoints go unless they are told, if the configuration says so."""
+        """Where savepoints go by default, if the configuration says so."""
         return self._savepoint_path
 
 

@@ -18,8 +18,8 @@ def collect(stream: DataStream, job_name: str | None, limit: int | None) -> Clos
     collector = f"collect-{env._next_number()}"
     node = stream._apply("Collect Stream Sink", CollectSpec(collector), stream._type)._node("uid()")
     node.uid = collector
-    # Flink collects in one subtask. Where each subtask's elements can be taken where they are, nothing has to move for
-    # that: their order is the same.
+    # Flink collects in one subtask. If each subtask's elements can be collected where they are, nothing has to move:
+    # their order is the same.
     edge = stream._edges[0]
     if len(stream._edges) == 1 and isinstance(edge.partitioning, Forward):
         node.parallelism, node.single = edge.source.parallelism, edge.source.single

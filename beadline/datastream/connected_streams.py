@@ -49,7 +49,7 @@ class ConnectedStreams:
     ) -> DataStream:
         """Elements with their timestamps and the current time; if both streams are keyed, with state and timers.
 
-        It is the streams that decide about state and timers, not which of the two kinds the function is of.
+        The streams decide about state and timers, not the class of the function.
         """
         keyed = self._is_keyed()
         check_process_function(func, (KeyedCoProcessFunction, CoProcessFunction), "process() of connected streams")
@@ -58,9 +58,7 @@ class ConnectedStreams:
     def _is_keyed(self) -> bool:
         keyed = (isinstance(self.stream1, KeyedStream), isinstance(self.stream2, KeyedStream))
         if keyed[0] != keyed[1]:
-            raise GraphError(
-                "of two connected streams either both are keyed or none: call key_by() on the other one too"
-            )
+            raise GraphError("two connected streams must both be keyed, or neither: call key_by() on the other one too")
         return keyed[0]
 
     def _apply(self, name: str, shape: str, func: Any, output_type: TypeInformation | None) -> DataStream:

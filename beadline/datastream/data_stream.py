@@ -108,7 +108,7 @@ class DataStream(OperatorSettings):
         return self._from_node(node)
 
     def _apply_with(self, other: DataStream, name: str, spec: Spec, output_type: TypeInformation | None) -> DataStream:
-        """An operator with two inputs, of which this stream is the first."""
+        """An operator with two inputs; this stream is the first."""
         output = output_type if output_type is not None else Types.PICKLED_BYTE_ARRAY()
         node = self._env._add_node(name, spec, output, [*self._input_edges(0), *other._input_edges(1)])
         return self._from_node(node)
@@ -122,7 +122,7 @@ class DataStream(OperatorSettings):
     def _partitioned(self, partitioning: Partitioning) -> DataStream:
         return DataStream(self._env, [Edge(e.source, partitioning, e.tag) for e in self._edges], self._type)
 
-    # -- the operator behind the stream
+    # -- the operator that the stream comes from
 
     def get_name(self) -> str:
         return self._node("get_name()").name
@@ -245,8 +245,8 @@ class DataStream(OperatorSettings):
     ) -> DataStream:
         """Join each element with the rows of a DataFrame that have its key, in their order.
 
-        The DataFrame is evaluated once, here, and sent to the executors once a run. Each Python worker holds a copy as
-        Python objects, so it should be small: above 64 MB there is a warning, above ``max_bytes`` an error.
+        The DataFrame is evaluated once, here, and sent to the executors once per run. Each Python worker holds a copy
+        as Python objects, so it should be small: above 64 MB there is a warning, above ``max_bytes`` an error.
 
         :param on: the column that must equal the key; several columns equal a key of several values. Null equals
             nothing
@@ -271,8 +271,8 @@ class DataStream(OperatorSettings):
         if watermark_strategy.alignment is not None:
             raise UnsupportedFeatureError(
                 f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) is not supported by Beadline: "
-                "each step reads from every source, and none waits for another. Remove the call; results are the same, "
-                "only more of the source that is ahead waits in state."
+                "each step reads from every source, and none waits for another. Remove the call: results are the same, "
+                "but more records of the source that is ahead wait in state."
             )
         if watermark_strategy.kind != "generator" and self.get_execution_config().get_auto_watermark_interval() == 0:
             watermark_strategy = watermark_strategy.without_watermarks()
@@ -372,7 +372,7 @@ class DataStream(OperatorSettings):
     ) -> CloseableIterator | list[Any]:
         """Run the job and bring this stream's elements here: as an iterator, or the first ``limit`` as a list.
 
-        Elements of one subtask come in its order. With a limit the job ends as soon as it has given that many.
+        Elements of one subtask come in order. With a limit the job ends as soon as it has given that many.
         """
         from beadline.datastream.collecting import collect
 

@@ -23,9 +23,9 @@ from beadline.master import engines
 
 
 class EnvironmentSettings(WithoutJava):
-    """What a program can set for all of its jobs. A later word wins: the file, the program, the command line."""
+    """What a program can set for all of its jobs. Later settings win: the file, the program, the command line."""
 
-    # What environments that are made from now on run with in one process, if nothing else is said.
+    # The default parallelism of environments made from now on, if they run in one process.
     _default_local_parallelism: int | None = None
 
     def __init__(self, configuration: Configuration | None = None) -> None:
@@ -133,7 +133,7 @@ class EnvironmentSettings(WithoutJava):
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
-        """None if nobody has said."""
+        """None if it was not set."""
         return self._configuration.get_boolean(options.CHANGELOG, None)
 
     def set_default_savepoint_directory(self, directory: str) -> Self:
@@ -156,7 +156,7 @@ class EnvironmentSettings(WithoutJava):
         return self
 
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
-        """PyFlink 1.x's way to say which time the program works in; call it before the streams are declared.
+        """PyFlink 1.x's way to choose the time the program works in; call it before the streams are declared.
 
         Processing time turns the watermarks of strategies off, as ``set_auto_watermark_interval(0)`` does.
         """

@@ -38,7 +38,7 @@ class IntervalJoin:
         return f"<IntervalJoin of {self._left!r} and {self._right!r}>"
 
     def in_event_time(self) -> IntervalJoin:
-        """Join by the timestamps of the elements, which is the only way there is, and the default."""
+        """Join by the timestamps of the elements, which is the default and the only way."""
         return self
 
     def in_processing_time(self) -> NoReturn:
@@ -48,13 +48,13 @@ class IntervalJoin:
         )
 
     def between(self, lower_bound: Time | Duration, upper_bound: Time | Duration) -> IntervalJoined:
-        """A right element matches if its time is that of the left one plus something from ``lower_bound`` to
+        """A right element matches if its time is the left element's time plus something from ``lower_bound`` to
         ``upper_bound``, both included; both may be negative."""
         lower = as_milliseconds(lower_bound, "lower bound")
         upper = as_milliseconds(upper_bound, "upper bound")
         if lower > upper:
             raise ConfigurationError(
-                f"between(): the lower bound ({lower} ms) is larger than the upper bound ({upper} ms), so that "
+                f"between(): the lower bound ({lower} ms) is larger than the upper bound ({upper} ms), so "
                 "nothing could match"
             )
         return IntervalJoined(self._left, self._right, lower, upper)
@@ -89,11 +89,11 @@ class IntervalJoined:
         return self
 
     def side_output_left_late_data(self, output_tag: OutputTag) -> IntervalJoined:
-        """Left elements behind the watermark go to this side output instead of being dropped."""
+        """Left elements that are late go to this side output instead of being dropped."""
         return self._late(0, output_tag, "side_output_left_late_data()")
 
     def side_output_right_late_data(self, output_tag: OutputTag) -> IntervalJoined:
-        """Right elements behind the watermark go to this side output instead of being dropped."""
+        """Right elements that are late go to this side output instead of being dropped."""
         return self._late(1, output_tag, "side_output_right_late_data()")
 
     def _late(self, side: int, output_tag: Any, what: str) -> IntervalJoined:
@@ -112,7 +112,7 @@ class IntervalJoined:
         check_process_function(process_join_function, ProcessJoinFunction, "process() of an interval join")
         lower, upper = self._lower + self._exclusive[0], self._upper - self._exclusive[1]
         if lower > upper:
-            raise ConfigurationError(f"the interval {self._text()} of the join is empty, so that nothing could match")
+            raise ConfigurationError(f"the interval {self._text()} of the join is empty, so nothing could match")
         left_late, right_late = self._late_tags
         spec = IntervalJoinSpec(
             process_join_function,

@@ -26,7 +26,7 @@ from beadline.graph.specs import Hash, JoinWindowSpec, Spec, WindowSpec
 def _missing(method: str, needed: str) -> Callable[..., NoReturn]:
     def refused(self: Any, *_: Any, **__: Any) -> NoReturn:
         raise GraphError(
-            f"{method}() of a join comes too early: call {needed} first. The whole is "
+            f"{method}() of a join comes too early: call {needed} first. The whole chain is "
             "stream1.join(stream2).where(…).equal_to(…).window(…).apply(…)."
         )
 
@@ -34,7 +34,7 @@ def _missing(method: str, needed: str) -> Callable[..., NoReturn]:
 
 
 class _TwoStreams:
-    """Two streams that will be brought together, and what was said of their keys so far."""
+    """Two streams to be brought together, and the keys that are known so far."""
 
     _pairs: bool
 
@@ -55,7 +55,7 @@ class _TwoStreams:
 
 
 class JoinedStreams(_TwoStreams):
-    """Two streams to be joined: each element meets those of the other stream that share its key and its window.
+    """Two streams to be joined: each element is paired with those of the other that share its key and its window.
 
     ::
 
@@ -83,7 +83,7 @@ class Where:
     def equal_to(
         self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
     ) -> EqualTo:
-        """The key of the second stream's elements, to equal that of the first's."""
+        """The key of the second stream's elements, which must equal the first stream's key."""
         check_function(key_selector, KeySelector)
         keys = same_key_type(self._first_key, Hash(key_selector, key_type))
         streams = self._streams
@@ -103,7 +103,7 @@ class EqualTo:
     def window(self, assigner: WindowAssigner[Any, Any]) -> JoinWindow | CoGroupWindow:
         """The windows in which elements meet.
 
-        What assigners, triggers and evictors of your own see is ``(0, element)`` for the first stream's elements and
+        Your own assigners, triggers and evictors see ``(0, element)`` for the first stream's elements and
         ``(1, element)`` for the second's.
         """
         return (JoinWindow if self._pairs else CoGroupWindow)(self._inputs, assigner)
@@ -206,14 +206,14 @@ def same_key_type(first: Hash, second: Hash) -> tuple[Hash, Hash]:
     one, two = first.key_type, second.key_type
     if one is not None and two is not None and one != two:
         raise TypeMismatchError(
-            f"the keys of a join must be of one type, but that of the first stream is declared as {one} and that of "
-            f"the second as {two}. Convert one of them in its key selector and declare the same type."
+            f"the keys of a join must be of one type, but the first stream declares {one} and the second {two}. "
+            "Convert one of them in its key selector and declare the same type."
         )
     return Hash(first.selector, one or two), Hash(second.selector, two or one)
 
 
 class _OfWindow(WindowFunction[Any, Any, Any, Any]):
-    """Hands the elements of a window to the user's function, whose life the operator looks after."""
+    """Hands the elements of a window to the user's function, which the operator opens and closes."""
 
     _method: str
 

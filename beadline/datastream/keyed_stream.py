@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class KeyedStream(DataStream):
-    """A stream partitioned by key. Functions after it have state and timers of the key in hand."""
+    """A stream partitioned by key. Functions after it have state and timers of the current key."""
 
     _keyed = True
 
@@ -41,7 +41,7 @@ class KeyedStream(DataStream):
 
     def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:  # type: ignore[override]
         """Elements with state, timers and side outputs."""
-        check_process_function(func, KeyedProcessFunction, "process() behind key_by()")
+        check_process_function(func, KeyedProcessFunction, "process() after key_by()")
         return self._apply("KEYED PROCESS", FunctionSpec("process", func, keyed=True), output_type)
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
@@ -112,7 +112,7 @@ class KeyedStream(DataStream):
     # -- without the key
 
     def _values(self) -> DataStream:
-        """The elements, still where their key put them."""
+        """The elements, still in the subtasks of their keys."""
         return self.map(_identity, self._type).name("_keyed_stream_values_operator")
 
     def project(self, *field_indexes: int) -> DataStream:
@@ -168,4 +168,4 @@ class _WithKey(KeyedProcessFunction):
         return (Row(f0=ctx.get_current_key(), f1=value),)
 
 
-refuse_settings(KeyedStream, "call it on the operator before or behind key_by().", cache="Cache")
+refuse_settings(KeyedStream, "call it on the operator before or after key_by().", cache="Cache")

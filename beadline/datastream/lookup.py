@@ -27,7 +27,7 @@ _WARN_BYTES = 64 << 20
 
 
 class Lookup:
-    """A join with a DataFrame that is read when it is asked for."""
+    """A join with a DataFrame, which is read when the join is declared."""
 
     def __init__(self, df: DataFrame, on: str | Sequence[str], how: str, max_bytes: int) -> None:
         if how not in ("inner", "left"):

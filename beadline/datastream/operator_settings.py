@@ -1,4 +1,4 @@
-"""The settings that a program makes on the operator that a stream comes out of, or ends in."""
+"""The settings of the operator that a stream comes from or ends in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which options of a Configuration Beadline acts on, and what it says of the others."""
+"""Which options of a Configuration Beadline uses, and what it says about the others."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
 STEP_FIRST_RECORDS = "beadline.step.first-records"
 
-# Read, so that a wrong value is an error; what they ask for is not there, or not asked for differently.
+# Read, so that a wrong value is an error; otherwise they have no effect.
 _CHECKPOINT_KEYS_WITHOUT_EFFECT = frozenset(
     {
         "execution.checkpointing.write-buffer-size",
@@ -76,14 +76,14 @@ _EFFECTIVE = {
     *poison.KEYS,
     *restart.KEYS,
 }
-# Options whose only supported value is asked for: nothing to say.
+# Options set to their only supported value: no warning.
 _AS_IT_IS: dict[str, tuple[Any, ...]] = {
     # Checkpoints always share what has not changed; a full one is a savepoint.
     "execution.checkpointing.incremental": ("true", "True"),
     "execution.checkpointing.local-backup.enabled": ("false", "False"),
     "execution.checkpointing.unaligned.forced": ("false", "False"),
     "python.execution-mode": ("process", "thread"),
-    WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),  # 0 turns watermarks off; how often they come is counted in records
+    WATERMARK_INTERVAL: ("0 ms", "0", "200 ms"),  # 0 turns watermarks off; their distance is counted in records
 }
 
 

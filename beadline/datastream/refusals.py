@@ -1,4 +1,4 @@
-"""Streams that are no operator have no settings of an operator: asking for one says where to ask."""
+"""Streams that are no operator have no settings of an operator: setting one raises, and says where to set it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTINGS = {
 
 
 def refuse_settings(cls: type, instead: str, **more: str) -> None:
-    """Let the methods for settings of an operator, and ``more`` by name, raise.
+    """Make the methods for settings of an operator raise, and the methods named in ``more``.
 
     :param instead: what to do instead
     """

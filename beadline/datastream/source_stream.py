@@ -27,7 +27,7 @@ class SourceStream(DataStream):
         )
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """What either operator sent there: a source's records can be poison to both."""
+        """What either operator sent there: records of a source can be poison for both."""
         of_source = DataStream(self._env, [Edge(self._source, Forward())], self._type).get_side_output(output_tag)
         return super().get_side_output(output_tag).union(of_source)
 

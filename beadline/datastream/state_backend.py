@@ -90,7 +90,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def set_db_storage_paths(self, *paths: str) -> None:
         """The local directories for RocksDB's files, instead of Spark's; none goes back to Spark's.
 
-        They need not survive the machine: what must survive is in the checkpoints.
+        They need not survive the machine: checkpoints hold what must survive.
         """
         found = []
         for path in paths:
@@ -158,7 +158,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 class _HeapWithStorage(HashMapStateBackend):
-    """The heap, with a word on where checkpoints and savepoints go."""
+    """The heap, with the place where checkpoints and savepoints go."""
 
     _storage: CheckpointStorage
     _savepoint_path: str | None

@@ -222,7 +222,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             cache.clear()
 
     def add_step_listener(self, listener: Listener) -> None:
-        """Be told of every sealed step: records, time, keys, size of state."""
+        """Hear of every sealed step: records, time, keys, size of state."""
 
         def steps_only(event: News) -> None:
             if isinstance(event, StepReport):
@@ -231,7 +231,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._watchers.append(steps_only)
 
     def add_event_listener(self, watcher: Watcher) -> None:
-        """Be told of all that happens to the job: sealed steps, phases of checkpoints, failures, restarts, its status.
+        """Hear of all that happens to the job: sealed steps, phases of checkpoints, failures, restarts, its status.
 
         It is called in the job's own thread: the job waits for it. The events are in :mod:`beadline.master.news`.
         """
@@ -251,7 +251,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
         engine = self._engine()
         dry_run.reached(plan, settings)
-        # Before Spark is started: what is refused is refused at once.
+        # Before Spark is started, so that errors come at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
         if executable is not None and engine == engines.LOCAL:
             _LOG.warning("set_python_executable(%r) has no effect: the local engine runs functions here", executable)
@@ -312,6 +312,6 @@ def _check_executable(executable: str | None, dependencies: Dependencies) -> Non
         if executable is not None and executable.startswith(archive.target + "/"):
             raise UnsupportedFeatureError(
                 f"set_python_executable({executable!r}): the workers' Python can't come from an archive of the job, "
-                "which is unpacked when they run already. Use spark-submit --archives "
+                "which is unpacked only after they have started. Use spark-submit --archives "
                 f"{archive.path}#environment --conf spark.pyspark.python=environment/bin/python"
             )

@@ -15,8 +15,8 @@ from beadline.errors import TypeMismatchError
 def typed_elements(elements: Iterable[Any], type_info: TypeInformation | None, lenient: bool) -> list[Any]:
     """The elements, converted.
 
-    What PyFlink converts without loss is converted: a number is taken as text where a string is declared. What PyFlink
-    converts with a loss, an integer that is too large, is refused unless ``lenient``.
+    What PyFlink converts without loss is converted: a number becomes text where a string is declared. What PyFlink
+    converts with a loss, such as an integer that is too large, is refused unless ``lenient``.
     """
     convert = None if type_info is None else type_info.converter()
     if type_info is None or convert is None:
@@ -44,6 +44,6 @@ def _hint(element: Any, type_info: TypeInformation, convert: Converter) -> str:
     except TypeMismatchError:
         return ""
     return (
-        f" PyFlink would cut off the upper bits and make {wrapped!r} of the element; for that, set the option "
-        f"{LENIENT_TYPES} to true."
+        f" PyFlink would cut off the upper bits and give {wrapped!r}; to do the same, set the option {LENIENT_TYPES} "
+        "to true."
     )

@@ -1,4 +1,4 @@
-"""What PyFlink has in its module of this name and needs no JVM."""
+"""The parts of PyFlink's module of this name that need no JVM."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class _Windowed:
         window_function: Any = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
-        """Fold the elements of a window as they come: one value a window is kept, not the elements."""
+        """Fold the elements of a window as they come: one value per window is kept, not the elements."""
         check_function(reduce_function, ReduceFunction)
         fold = (
             reduce_function if isinstance(reduce_function, ReduceFunction) else CallableReduceFunction(reduce_function)
@@ -158,7 +158,7 @@ class _Windowed:
             self._late_tag.tag_id if self._late_tag is not None else None,
             self._unkeyed,
         )
-        # Without a name of its own it has the one that PyFlink gives it, whatever is done with the elements.
+        # By default it has the name that PyFlink gives it, whatever is done with the elements.
         result = self._stream._apply(name or type(self._assigner).__name__, spec, output_type)
         if self._late_tag is not None:
             result._edges[0].source.side_types[self._late_tag.tag_id] = self._late_tag.type_info

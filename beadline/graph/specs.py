@@ -61,7 +61,7 @@ class FunctionSpec(Spec):
 
 @dataclass(frozen=True)
 class BroadcastSpec(Spec):
-    """Processes a stream (input 0) beside a broadcast one (input 1).
+    """Processes a stream (input 0) together with a broadcast one (input 1).
 
     :ivar descriptors: of the broadcast states
     """
@@ -75,7 +75,7 @@ class BroadcastSpec(Spec):
 class WindowSpec(Spec):
     """Groups elements by key and window, and evaluates windows when their trigger says so.
 
-    :ivar fold: a ReduceFunction or AggregateFunction that keeps one accumulator a window, None to keep the elements
+    :ivar fold: a ReduceFunction or AggregateFunction that keeps one accumulator per window, None to keep the elements
     :ivar function: what evaluates a window, None to emit the fold's result as it is
     :ivar late_tag: the side output of elements that are too late, None to drop them
     :ivar unkeyed: the windows of a whole stream: functions see no key
@@ -149,7 +149,7 @@ class LookupSpec(Spec):
 class TimestampsSpec(Spec):
     """Assigns timestamps and makes watermarks.
 
-    :ivar every: a watermark after so many records, counted over the whole stream and not over a step, so that what
+    :ivar every: a watermark after this many records, counted over the whole stream and not over a step, so that what
         is late does not depend on how the stream was cut
     """
 

@@ -79,7 +79,7 @@ class MasterControl:
     def result(self) -> JobExecutionResult:
         """The result of a job that has ended.
 
-        :raises BeadlineError: or another error, which made it fail
+        :raises BeadlineError: or another error that made it fail
         :raises JobSuspended: if its process is told to end
         """
         master = self._master
@@ -148,7 +148,7 @@ class MasterControl:
 class JobSuspended(SystemExit):
     """The job has ended because its process is told to end, and the program that waits for it should end too.
 
-    No error: whatever handles those would take it for a failure of the job. The log has said how to resume it. If
+    Not an ``Exception``: a handler would take it for a failure of the job. The log has said how to resume it. If
     nobody catches it, the program exits with 0 after a last checkpoint, and with 143 without one.
     """
 

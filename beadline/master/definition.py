@@ -38,7 +38,7 @@ class Job:
         return self.settings.checkpoints.enabled and self.settings.checkpoints.exactly_once
 
     def coordinator(self) -> CheckpointCoordinator:
-        """What decides on its checkpoints."""
+        """Decides about its checkpoints."""
         settings = self.settings
         return CheckpointCoordinator(
             settings.checkpoints,

@@ -1,7 +1,7 @@
 """What the job master needs of whatever runs its tasks: Spark, or this process.
 
-An engine may run any task twice, give up on a step, or be lost altogether. No task has an effect that a second run of
-it doubles, so the job master answers the first two by running the same step again.
+An engine may run any task twice, give up on a step, or be lost altogether. Running a task twice has no effect that one
+run has not, so the job master answers the first two by running the same step again.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Deployment(ABC):
 class Engine(ABC):
     """Runs tasks of jobs.
 
-    If it is lost, what has a result raises :class:`~beadline.errors.EngineLostError`, and what only ends something does
-    nothing: it has ended.
+    If it is lost, methods with a result raise :class:`~beadline.errors.EngineLostError`, and methods that only end
+    something do nothing: it has ended.
 
-    :ivar keep_alive: workers that have had no task for so many seconds are soon lost, with what they keep of a job
+    :ivar keep_alive: workers without a task for this many seconds are soon lost, with what they keep of a job
     """
 
     keep_alive: float = math.inf
@@ -68,7 +68,7 @@ class Engine(ABC):
         """Whether the workers are on the driver's machine, and reach its files."""
 
     def warnings(self) -> list[str]:
-        """Settings that Beadline minds."""
+        """Warnings about settings that hurt Beadline."""
         return []
 
     def explain(self, error: Exception) -> Exception | None:
@@ -76,7 +76,7 @@ class Engine(ABC):
         return None
 
     def advice(self, error: Exception) -> str:
-        """What else to say of an error that a step was given up for."""
+        """What to add to the error that a step was given up for."""
         return ""
 
     # -- whether it is there
@@ -119,7 +119,7 @@ class Engine(ABC):
 
     @abstractmethod
     def cancel(self, group: str) -> None:
-        """Nobody wants the results of these tasks any more."""
+        """The results of these tasks are not needed any more."""
 
     @abstractmethod
     def wait_until_quiet(self, group: str) -> None:

@@ -42,7 +42,7 @@ def default_parallelism(local: int | None) -> int:
 
 
 def make_engine(name: str) -> Engine:
-    """An engine of that kind; that of Spark is on the active session, or makes one."""
+    """An engine of that kind; the Spark engine uses the active session, or makes one."""
     if name == LOCAL:
         from beadline.master.local import LocalEngine  # what runs tasks is not needed on Spark's driver
 

@@ -15,7 +15,7 @@ from beadline.errors import BeadlineError
 
 @dataclass(frozen=True)
 class StepEnded:
-    """A step ran, well or not: ``outcome`` has its acknowledgements, or what it failed of.
+    """A step has ended: ``outcome`` has its acknowledgements, or the error it failed with.
 
     :ivar execution: the number of the execution whose step it was
     """
@@ -26,7 +26,7 @@ class StepEnded:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The sinks have made ready what a checkpoint holds of their output: this is what to write."""
+    """The sinks have made their output for a checkpoint ready: this is what to write."""
 
     id: int
     snapshot: Snapshot
@@ -78,7 +78,7 @@ class Request:
             self.answer.set_result(path)
 
     def fail(self, error: BeadlineError) -> None:
-        """Answer that it came to nothing, unless it was answered before."""
+        """Answer with a failure, unless it was answered before."""
         if not self.answer.done():
             self.answer.set_exception(error)
 

@@ -1,7 +1,7 @@
 """One execution of a job: from a start or restore to its end or failure. What is not sealed never happened.
 
-It decides when a step starts and what that reads, has the step run in a thread, and moves the truth on when it is
-sealed. All that happens in the job master's thread, but for the step itself.
+It decides when a step starts and what it reads, runs the step in a thread, and updates the truth when the step is
+sealed. Everything but the step itself happens in the job master's thread.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Execution:
     def next_step(self, now: int, keep_alive: float) -> Planned | float:
         """What to run now; or, if there is no reason for a step, the seconds until the next look.
 
-        :param keep_alive: after so many seconds without a step, one is run for the workers' sake
+        :param keep_alive: after this many seconds without a step, one is run for the workers' sake
         """
         ends, splits = self._next_ranges()
         final = all(reader.finished for reader in self._readers) or self.draining
@@ -198,7 +198,7 @@ class Execution:
     # -- sealing them
 
     def seal(self, outcome: Future[tuple[list[TaskAck], int]]) -> Sealed:
-        """The step has ended: make it the new truth, or raise what it failed of."""
+        """The step has ended: make it the new truth, or raise the error it failed with."""
         step, self._running = self._running, None
         assert step is not None
         self._last_step = time.monotonic()
@@ -220,7 +220,7 @@ class Execution:
     def snapshot(self, take: Take, at: int, sinks: dict[str, Any]) -> Snapshot:
         """The last sealed step.
 
-        :param sinks: what it holds of the sinks
+        :param sinks: the sinks' part of it
         """
         in_flight = self._running.ends if take.unaligned and self._running is not None else {}
         return self.truth.snapshot(take, at, sinks, in_flight)
@@ -240,7 +240,7 @@ class Execution:
 
 @contextmanager
 def _naming(reader: Reader, position: dict[str, Any]) -> Iterator[None]:
-    """What a source's code raises here, on the driver, is told like what raises in a worker."""
+    """An error in a source's code on the driver is reported as in a worker."""
     try:
         yield
     except BeadlineError:

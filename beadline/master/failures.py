@@ -83,8 +83,8 @@ class Failures:
         self._news.tell(ExecutionFailed(at, number, first_line(error), restarted_from))
 
     def _is_lasting(self, error: Exception, poison: PoisonWatch, worked: bool) -> bool:
-        """Whether a restart can't help. What a set-up lacks is known for sure only before the first step is sealed: if
-        it has worked once, a machine or a file system that is away for a while may look the same."""
+        """Whether a restart can't help. A bad set-up is certain only before the first step is sealed: if
+        it has worked once, a machine or a file system that is unreachable for a while may look the same."""
         if isinstance(error, StateMismatchError | SerializationError | UnsupportedFeatureError):
             return True
         if isinstance(error, EnvironmentSetupError | ConfigurationError):

@@ -42,7 +42,7 @@ class Inbox:
             self._postponed.append(self._events.get(timeout=patience))
 
     def refuse(self, why: str) -> None:
-        """Nobody will answer what still waits."""
+        """Refuse the requests that still wait: nobody will answer them."""
         while (event := self.next()) is not None:
             if isinstance(event, Request):
                 event.fail(ConfigurationError(why))

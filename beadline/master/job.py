@@ -44,7 +44,7 @@ from beadline.state.disks import FREE_SPACE, is_full
 
 _LOG = logging.getLogger("beadline")
 
-# So often a job that waits, for data or for a call to the engine, looks whether the engine is still there.
+# How often a job that waits, for data or for a call to the engine, checks that the engine is still there.
 _ENGINE_SECONDS = 1.0
 # What a shell says of a process that SIGTERM has ended.
 _TERMINATED = 128 + 15
@@ -91,7 +91,7 @@ class JobMaster:
         self._restart_at = 0.0
         self._began = False
         self._inbox = Inbox()
-        self._asked: End | None = None  # what somebody wants it to end with
+        self._asked: End | None = None  # the end that was asked for
         self._at_once = threading.Event()
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"beadline-{plan.job_name}", daemon=True)
@@ -111,7 +111,7 @@ class JobMaster:
         if self._engine.ask() is None:
             self._stop_at_once(End.CANCELLED)
         else:
-            self._inbox.put(Wake())  # whoever cancels then clears up after the loss, which ended the job before
+            self._inbox.put(Wake())  # the loss of the engine ends the job: let it notice
 
     def suspend(self, at_once: bool = False) -> None:
         """Take a checkpoint, then end so that the job can be resumed.
@@ -214,7 +214,7 @@ class JobMaster:
 
         1. run it, through failures and restarts, until something ends it
         2. keep or remove what is left, as that says
-        3. tell whoever waits
+        3. tell those who wait
         """
         started = time.monotonic()
         self._life.to(State.PREPARING)
@@ -229,7 +229,7 @@ class JobMaster:
             if error is None:
                 end, error = End.FAILED, problem
             else:
-                _LOG.warning("what the job leaves could not be cleared up: %s", first_line(problem))
+                _LOG.warning("cleaning up after the job failed: %s", first_line(problem))
         self.runtime_ms = int((time.monotonic() - started) * 1000)
         try:
             self._end(end, error)
@@ -323,7 +323,7 @@ class JobMaster:
         return None
 
     def _wait_for_restart(self) -> End | None:
-        """Who asks for something meanwhile is heard when the job runs again."""
+        """Requests that come meanwhile are answered when the job runs again."""
         left = self._restart_at - time.monotonic()
         if left <= 0:
             self._life.to(State.RESTORING)
@@ -372,7 +372,7 @@ class JobMaster:
     # -- the end
 
     def _judge(self, error: BaseException) -> tuple[End, BaseException | None]:
-        """What ended the job, of which this error is all that is known."""
+        """What ended the job, to judge by this error."""
         if isinstance(error, Fenced):
             return End.FENCED, error
         if self._asked is not None and self._at_once.is_set():

@@ -21,7 +21,7 @@ FINISHING  a last checkpoint, and its output is published   output is visible �
                                                             job was told to end meanwhile
 RESTARTING waits as long as the restart strategy says       time is over → RESTORING; told to end → ENDING
 ENDING     what is left is kept or removed                  done → ENDED
-ENDED      whoever waits is told
+ENDED      callers that wait are told
 ========== ================================================ ===================================================
 
 From every state between CREATED and ENDING: cancelled, told to end at once, fenced (another driver has taken over the

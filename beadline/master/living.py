@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Living(Protocol):
-    """A job, as whoever ends the process sees it."""
+    """A job, as seen by the code that ends the process."""
 
     def suspend(self, at_once: bool = False) -> None:
         """End so that the job can be resumed, if it can; may be said again.
@@ -31,5 +31,5 @@ jobs: dict[Living, None] = {}
 
 
 def executions() -> tuple[str, ...]:
-    """Those that go on now: workers may let go of what they hold of others."""
+    """Those that run now: workers may drop what they hold of others."""
     return tuple(name for job in list(jobs) if (name := job.execution) is not None)

@@ -1,6 +1,6 @@
 """What a watcher of a job wants to know: one stream of typed events, with a bounded history.
 
-If the job's place is in files, the history is kept there too, so that it goes on where it was when the job is resumed.
+If the job's place is in files, the history is kept there too, so that a resumed job continues it.
 It is for people: nothing is decided by it, and a job whose history can't be written runs on.
 """
 
@@ -20,7 +20,7 @@ from beadline.master.threads import Threads
 
 _LOG = logging.getLogger("beadline")
 
-# So many are kept: of steps, which come all the time, and of everything else.
+# How many events are kept: of steps, which come all the time, and of everything else.
 _STEPS = 100
 _OTHERS = 300
 _LAST_WRITE_SECONDS = 5.0
@@ -57,7 +57,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class StatusChanged:
-    """The job's status is another one.
+    """The job's status has changed.
 
     :ivar status: the name of a :class:`~beadline.common.job_status.JobStatus`
     :ivar state: of the job's life, see :mod:`beadline.master.life`
@@ -71,7 +71,7 @@ class StatusChanged:
 
 @dataclass(frozen=True)
 class CheckpointChanged:
-    """A checkpoint or savepoint has come to another phase.
+    """A checkpoint or savepoint has entered another phase.
 
     :ivar phase: triggered, taken, completed, published, or failed
     :ivar failure: why it failed
@@ -196,7 +196,7 @@ def _encoded(history: list[News]) -> bytes:
 
 
 def _read(storage: JobStorage) -> list[News]:
-    """What earlier drivers have kept. Events that this version does not know, or knows otherwise, are left out."""
+    """What earlier drivers have kept. Events that this version does not know in that form are left out."""
     data = storage.history()
     try:
         entries = json.loads(data) if data else []

@@ -76,7 +76,7 @@ def _readable(job: Job, id: int, pointer: str) -> Snapshot | None:
         problems, snapshot = [error], None  # type: ignore[list-item]
     if not problems:
         return snapshot
-    _LOG.warning("checkpoint %d can't be restored, the one before it is tried: %s", id, problems[0])
+    _LOG.warning("checkpoint %d can't be restored, so the one before it is tried: %s", id, problems[0])
     return None
 
 

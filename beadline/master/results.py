@@ -50,7 +50,7 @@ class Results:
         self.metrics = MetricTotals()
 
     def execution_begins(self) -> None:
-        """What was held is given again by the new execution."""
+        """The new execution gives again what was held."""
         self._held.clear()
         self._taken.clear()
 
@@ -94,7 +94,7 @@ class Results:
                 self._on_collected(collector, records)
 
     def report(self, sealed: Sealed, truth: Truth, at: int) -> None:
-        """Tell watchers of a sealed step."""
+        """Tell watchers about a sealed step."""
         for node_id, name, size in truth.book.large_unions():
             self.warn(
                 f"operator '{self._plan.nodes[node_id].name}': union list state '{name}' has grown to {size >> 20} MB, "

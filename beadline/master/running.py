@@ -53,9 +53,9 @@ from beadline.state.files import RunFiles
 
 _LOG = logging.getLogger("beadline")
 
-# So long the end waits for calls to an engine that is lost.
+# How long the end waits for calls to an engine that is lost.
 _LAST_CALLS_SECONDS = 5.0
-# Nothing but an event changes anything.
+# Only an event changes anything.
 _UNTIL_EVENT = 3600.0
 
 
@@ -168,7 +168,7 @@ class Running:
         return State.FINISHING if self.execution.final_sealed else State.RUNNING
 
     def over(self) -> End | None:
-        """What the job has come to its end by, if it has."""
+        """What has ended the job, if anything has."""
         execution = self.execution
         assert execution is not None
         if self._suspending is not None and self._suspending.done() and not execution.is_running:
@@ -364,7 +364,7 @@ class Running:
     # -- the end of an execution, and of the job
 
     def leave_execution(self) -> None:
-        """No step of the present execution is wanted any more."""
+        """The steps of the present execution are not needed any more."""
         execution = self.execution
         if execution is None:
             return

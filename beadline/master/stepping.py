@@ -20,7 +20,7 @@ from beadline.state.disks import is_full
 
 _TRIES = 6
 _WORKERS_DIE = (
-    "A Python worker died each time: killed for want of memory, or by a crash in a library. Give workers more memory, "
+    "A Python worker died each time: it ran out of memory, or a library crashed. Give workers more memory, "
     "run fewer at a time (-p), and look at what they wrote to standard error."
 )
 
@@ -29,7 +29,7 @@ class Stepper:
     """Runs steps of one job in whatever thread calls it.
 
     :param cancelled: whether somebody wants the job to end at once
-    :ivar sealed_at: the processing time of the last step that may be sealed; later steps are not before it
+    :ivar sealed_at: the processing time of the last step that may be sealed; no later step has an earlier one
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Stepper:
         self._given_up = False
 
     def give_up(self) -> None:
-        """Nobody wants the running step any more: it is not run again, and need not come to its end."""
+        """The running step is not needed any more: it is not run again, and need not end."""
         self._given_up = True
         self._engine.cancel(self._deployment.group)
 

@@ -1,4 +1,4 @@
-"""Doing again what an engine gave up on. Tasks have no effect that counts before the driver says so, so that any of
+"""Doing again what an engine gave up on. Tasks have no effect that counts before the driver says so. So each of
 them may run as often as it takes."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class OutOfTries(Exception):
     """No further try is made.
 
     :ivar tries: how many there were
-    :ivar error: what the last one failed of
+    :ivar error: the error of the last one
     """
 
     def __init__(self, tries: int, error: Exception) -> None:
@@ -26,7 +26,7 @@ class OutOfTries(Exception):
 
 
 def worth_another_try(error: Exception) -> bool:
-    """What the engine or a check gave up on; errors of the program or the set-up itself come the same way every
+    """Whether the engine or a check gave up; errors of the program or the set-up itself come the same way every
     time."""
     if "beadline.errors.StorageError" in str(error):
         return False
@@ -43,8 +43,8 @@ def tried(
 ) -> tuple[R, int]:
     """What the call gives, and how many tries it took.
 
-    :param unwanted: whether nobody wants the result any more
-    :param again: told the number of a try that failed, and of what, before the next one
+    :param unwanted: whether the result is not needed any more
+    :param again: gets the number and the error of a failed try, before the next one
     :param worth: whether another try may help
     :raises OutOfTries: with the error of the last try
     """

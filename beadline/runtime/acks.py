@@ -27,7 +27,7 @@ class Acks:
         self._fingerprints: dict[int, list[dict[str, Any]]] = {}
 
     def begin(self, operator: Operator, version: str | None) -> None:
-        """:param version: that its keyed state stands at, if it has any"""
+        """:param version: the version of its keyed state, if it has any"""
         if version is not None:
             self._versions[operator.node.id] = version
         self._fingerprints[operator.node.id] = [fields.fingerprint(f) for f in _with_plain_fields(operator)]

@@ -38,12 +38,12 @@ def add_taken(results: list[Any], produced: Iterable[Any], take: Callable[[Any],
 
 
 def settle_keyed(result: Any) -> Any:
-    """State may hold any part of what a keyed function gives: copy whatever is mutable."""
+    """State may hold any part of a keyed function's result: copy whatever is mutable."""
     return result if is_immutable(result) else copy_of(result)
 
 
 def settle_unkeyed(result: Any) -> Any:
-    """Copy a mutable result that somebody else holds as well: a function that reuses a buffer, say.
+    """Copy a mutable result that is also referenced elsewhere, for example by a function that reuses a buffer.
 
     A fresh object has no more references than this call itself makes; the same is asked of the parts of a tuple.
     """

@@ -30,7 +30,7 @@ def _no_key(operator: str) -> NoKey:
 
 
 class _View(ReadOnlyBroadcastState[Any, Any]):
-    """What both sides read alike."""
+    """What both sides can read."""
 
     _state: OperatorBroadcastState
 
@@ -45,13 +45,13 @@ class _View(ReadOnlyBroadcastState[Any, Any]):
 
 
 class ReadOnlyView(_View):
-    """The broadcast state in ``process_element`` and ``on_timer``. Values are to look at: they are shared by all
+    """The broadcast state in ``process_element`` and ``on_timer``. Values must not be changed: they are shared by all
     elements of a step."""
 
     def __init__(self, state: OperatorBroadcastState, operator: str) -> None:
         self._state = state
         self._operator = operator
-        self._stored = state.entries.get  # bound here, since get() runs once a record
+        self._stored = state.entries.get  # bound here, since get() runs once per record
 
     def __repr__(self) -> str:
         return f"<read-only {repr(self._state)[1:]}"
@@ -71,14 +71,14 @@ class ReadOnlyView(_View):
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise StateAccessError(
             f"operator '{self._operator}': broadcast state '{self._state.name}' can only be read here, since each "
-            "subtask sees other elements and the copies would differ; write it in process_broadcast_element()"
+            "subtask sees different elements and the copies would differ; write it in process_broadcast_element()"
         )
 
     put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
 
 
 class WritableView(_View, BroadcastState[Any, Any]):
-    """The broadcast state in ``process_broadcast_element``; of no use for writing outside of it."""
+    """The broadcast state in ``process_broadcast_element``; it can't be written outside of that."""
 
     def __init__(self, state: OperatorBroadcastState, gate: WriteGate) -> None:
         self._state = state
@@ -124,7 +124,7 @@ class WriteGate:
         if not self.open:
             raise StateAccessError(
                 f"operator '{self._operator}': broadcast state '{name}' was kept from process_broadcast_element() and "
-                "is written elsewhere, where each subtask sees other elements; write it in "
+                "is written elsewhere, where each subtask sees different elements; write it in "
                 "process_broadcast_element() only"
             )
 
@@ -150,7 +150,7 @@ class _Views(dict[str, Any]):
 
 
 class BroadcastContexts:
-    """All contexts of one operator. They are made once and told time and key with every element.
+    """All contexts of one operator. They are made once and get time and key with every element.
 
     :ivar element: for ``process_element`` and ``on_timer``
     :ivar broadcast: for ``process_broadcast_element``
@@ -218,7 +218,7 @@ class KeyedElementContext(_Timed, WithKey, KeyedBroadcastProcessFunction.OnTimer
 
 
 class KeyedBroadcastContext(_Timed, KeyedBroadcastProcessFunction.Context):
-    """Of the broadcast side beside a keyed one."""
+    """Of the broadcast side next to a keyed one."""
 
     def __init__(self, clock: KeyedClock, views: _Views, backend: KeyedBackend, no_key: NoKey) -> None:
         super().__init__(clock, views)

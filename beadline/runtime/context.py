@@ -141,7 +141,7 @@ class KeyedClock(Clock):
 
 
 class _Call:
-    """The time of the record or timer in hand, and the clocks."""
+    """The time of the current record or timer, and the clocks."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -155,7 +155,7 @@ class _Call:
 
 
 class WithKey:
-    """The key in hand, and which clock its timer followed."""
+    """The current key, and the clock that its timer followed."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope

@@ -1,8 +1,8 @@
 """Which states a program declares, learnt before it runs.
 
 Each operator that can have state is made once more, from a copy of its functions, and opened without state and without
-input; the descriptors that it registers are what is known. What a function declares later, at its first record say, is
-not known, and a function that can't be opened here is none the worse for it: it will be opened where it runs.
+input; the descriptors that it registers are what is known. What a function declares later, for example at its first
+record, is not known. If a function can't be opened here, no harm is done: it will be opened where it runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from beadline.runtime.operators import Setup, make_operator
 from beadline.state.description import StateDescription
 from beadline.state.version import RunRef
 
-# A function may reach for what only workers reach.
+# A function may need something that only workers can reach.
 _PATIENCE_SECONDS = 20.0
 
 
@@ -82,7 +82,7 @@ def _opened(node: PlanNode, parameters: dict[str, str], header: StepHeader) -> D
         operator.open()
     except (Exception, SystemExit) as error:
         unknown = _told(error)
-    # User code gets its chance to let go of what it opened, also if it came only half way.
+    # User code may release what it opened, even if it only came half way.
     operator.opened = True
     with contextlib.suppress(Exception, SystemExit):
         operator.close()

@@ -73,7 +73,7 @@ Export: TypeAlias = KeyedExport | StateExport
 
 @dataclass(frozen=True)
 class Exported:
-    """The files that an export became, with the names of their states. Versions are the driver's affair."""
+    """The files that an export became, with the names of their states. The driver gives versions."""
 
     files: tuple[tuple[str, RunRef], ...]
 
@@ -86,7 +86,7 @@ def export_in_worker(shipment: Any, context: RunContext, now: int, exports: tupl
 
 
 def export(request: Export, now: int) -> Exported:
-    """Write the files of one export. What is over by ``now`` is left out."""
+    """Write the files of one export. What has expired by ``now`` is left out."""
     if not is_folder(parent(request.folder)):
         raise VersionError(f"the savepoint {parent(request.folder)} is gone: it was given up")
     if isinstance(request, StateExport):
@@ -95,7 +95,7 @@ def export(request: Export, now: int) -> Exported:
 
 
 def _export_keyed(request: KeyedExport, now: int) -> Iterator[tuple[str, RunRef]]:
-    """One file a table, written as the runs are read."""
+    """One file per table, written as the runs are read."""
     declared = {description.name: description for description in request.descriptions}
     with ExitStack() as stack:
         made: dict[str, tuple[Draft, ParquetRunWriter]] = {}
@@ -124,7 +124,7 @@ def _draft(request: KeyedExport, name: str) -> Draft:
 
 
 def _description_of(name: str, table: TableChanges, declared: StateDescription | None) -> StateDescription:
-    """What the program said of a table; tables of operators themselves, such as timers, nobody declared."""
+    """What the program declared for a table; an operator's own tables, such as timers, are not declared."""
     if declared is None or declared.kind != table.kind:
         return StateDescription(name, table.kind, namespaced=table.namespaced, ttl_ms=table.ttl_ms)
     return replace(declared, namespaced=table.namespaced, ttl_ms=table.ttl_ms)

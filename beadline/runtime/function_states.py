@@ -1,5 +1,5 @@
 """The operator state of one operator subtask, from the task's point of view: when it is loaded, when user code is asked
-for it, and which function objects may go on.
+for it, and which function objects may be kept.
 
 A step is a snapshot: work may resume from any sealed step. So functions are asked for their state at the end of every
 step, and what they give is part of the acknowledgement.
@@ -35,7 +35,7 @@ from beadline.state.operator_handles import KEYED_RAW, LIST, RAW, UNION, Operato
 from beadline.state.operator_state import OperatorBroadcastState, OperatorStateBackend
 from beadline.state.version import RunRef
 
-# So many checkpoints are remembered, to tell none of them twice.
+# How many checkpoints are remembered, so that functions hear of none twice.
 _REMEMBERED = 256
 
 Call = Callable[..., Any]
@@ -44,7 +44,7 @@ Call = Callable[..., Any]
 class FunctionStates:
     """The operator state of one operator subtask, and the life of the functions that have it.
 
-    In a step: :meth:`continues` (or else the functions are made anew), :meth:`begin`, for new functions
+    In a step: :meth:`continues` (if not, new functions are made), :meth:`begin`, for new functions
     :meth:`initialize`, :meth:`notify`, then the records, :meth:`snapshot`, :meth:`store`.
     """
 
@@ -61,7 +61,7 @@ class FunctionStates:
         for function in behind:
             if has_own_state(function):
                 raise StateAccessError(
-                    f"{type(function).__name__} behind operator '{node.name}' is a key selector or partitioner and "
+                    f"{type(function).__name__} after operator '{node.name}' is a key selector or partitioner and "
                     "can't have operator state; keep it in the function of an operator"
                 )
         self._stateful = [function for function in own if has_own_state(function)]
@@ -93,9 +93,9 @@ class FunctionStates:
     def continues(self, header: StepHeader, handle: OperatorStateHandle | None) -> bool:
         """Whether functions kept from an earlier step may be used in this one.
 
-        Those whose fields are in snapshots may if they stand where the step begins: at the version that the descriptor
-        names, left there by a step that is over. That excludes what an attempt of this very step left, whether lost or
-        not sealed; an abandoned future, after a rollback; and objects of a worker that the subtask has left meanwhile.
+        Functions whose fields are in snapshots may, if they are at the version that the descriptor names, left there
+        by an earlier step. That excludes what an attempt of this very step left, whether lost or not sealed; an
+        abandoned future, after a rollback; and objects of a worker that the subtask has left meanwhile.
         Equal versions have equal content, so it does not matter which attempt made one.
         """
         if self._attempt != header.context.attempt:
@@ -103,7 +103,7 @@ class FunctionStates:
         if not self._stateful:
             return True
         assert self._backend is not None
-        # What a restored union shows fits only if all subtasks are restored from it together.
+        # The content of a restored union is right only if all subtasks are restored from it together.
         if self._backend.has_union:
             return False
         named = None if handle is None else handle.version
@@ -139,7 +139,7 @@ class FunctionStates:
         return self._backend.raw_state(mode, function)
 
     def notify(self) -> None:
-        """Tell functions what became of checkpoints, in the order of their numbers; nobody is told twice."""
+        """Tell functions how checkpoints ended, in the order of their numbers, each once."""
         if not self._listeners:
             return
         news = [(number, True) for number in self._header.completed]
@@ -172,7 +172,7 @@ class FunctionStates:
                 self._raw(KEYED_RAW, function).replace(pieces)
 
     def store(self, files: RunFiles) -> tuple[str | None, OperatorStateHandle | None]:
-        """Store what changed. Gives the version that the step began with, and the new handle if it is another."""
+        """Store what changed. Gives the version that the step began with, and the new handle if it differs."""
         if self._backend is None:
             return None, None
         limit = self._header.context.inline_limit
@@ -193,7 +193,7 @@ class FunctionStates:
         return self._backend.descriptors() if self._backend is not None else {}
 
     def complaints(self) -> list[tuple[str, str]]:
-        """Broadcast values that were changed where they could only be read: the state's name and what to say."""
+        """Broadcast values that were changed where they are read-only: the state's name and the complaint."""
         if self._backend is None:
             return []
         found = []

@@ -1,8 +1,8 @@
 """Work without garbage collection.
 
-Spark's daemon collects garbage after every task. That walk through everything a worker holds, libraries and state
-included, took a fifth of a worker's time; so what a task finds when it begins is set aside, and the collection behind
-it walks only what the task itself leaves. Once in a while, and when a run's operators are dropped, it walks everything.
+Spark's daemon collects garbage after every task. Walking through everything a worker holds, libraries and state
+included, took a fifth of a worker's time. So what exists when a task begins is set aside, and the collection after the
+task walks only what the task itself leaves. Now and then, and when a run's operators are dropped, it walks everything.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _left_alone = False
 
 
 def leave_alone() -> None:
-    """This process is not a worker: when it collects garbage is the program's affair."""
+    """This process is not a worker: the program decides when it collects garbage."""
     global _left_alone
     _left_alone = True
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """No collection within; the next one walks what was made within, and everything if it is time for that."""
+    """No collection within this block; the next one walks what the block made, or everything if that is due."""
     if _left_alone:
         yield
         return
@@ -42,7 +42,7 @@ def no_collection() -> Iterator[None]:
 
 
 def walk_everything_next() -> None:
-    """Something large may have become garbage, of what was set aside too."""
+    """Something large may have become garbage, also among what was set aside."""
     global _walked_at
     _walked_at = time.monotonic()
     if not _left_alone:

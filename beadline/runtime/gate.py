@@ -1,4 +1,4 @@
-"""The receiving end: checks what comes through the channels of a task, and keeps the watermark of an operator.
+"""The receiving end of an exchange: checks the channels of a task, and keeps the watermark of an operator.
 
 Nothing is taken on trust. A channel's chunks must come in sequence, and its barrier must carry the same count and
 digest as what was read; otherwise the task raises :class:`ChannelError`, Spark sees a failed task, and the step is
@@ -50,7 +50,7 @@ class ChannelCheck:
         if (seq, count, digest) != (self._next, self._count, self._digest.hexdigest()):
             raise ChannelError(
                 f"{self.name}: the barrier says {seq} chunks, {count} records, digest {digest}; "
-                f"read were {self._next}, {self._count}, {self._digest.hexdigest()}"
+                f"but {self._next}, {self._count}, {self._digest.hexdigest()} were read"
             )
         self.ended = True
 

@@ -1,7 +1,7 @@
-"""A table that travels to the workers once a run and is read there once a worker.
+"""A table that travels to the workers once per run and is read once per worker.
 
-It rides in the run's one broadcast. There it is a block of Arrow bytes, however often the functions around it are
-unpickled: all copies in a process are the same object, which reads its rows when somebody first asks for them.
+It is part of the run's one broadcast, as a block of Arrow bytes. All copies in a process are the same object, however
+often the functions around it are unpickled, and that object reads its rows at first use.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Index:
         self._columns = [(field.name, str(field.type), _is_text(field.type)) for field in fields]
 
     def check(self, key: Any) -> None:
-        """Refuse a key that was not found because it can't be: a number can't equal a text."""
+        """Refuse a key that can never be found: a number can't equal a text."""
         parts = key if self.composite else (key,)
         if len(parts) != len(self._columns):
             names = [name for name, _, _ in self._columns]

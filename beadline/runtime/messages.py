@@ -14,10 +14,10 @@ from beadline.state.version import Handle, RunRef
 
 @dataclass(frozen=True)
 class RunContext:
-    """What a worker must know of an execution of a job to work for it: run its tasks, merge, export or migrate state.
+    """What a worker must know about an execution of a job to run its tasks and to merge, export or migrate state.
 
     :ivar execution: its name; worker caches are keyed by it
-    :ivar live: the executions of this session that still go on; what workers hold of others is closed and dropped
+    :ivar live: the executions of this session that still run; workers close and drop what they hold of others
     :ivar state_root: where files of state go
     :ivar inline_limit: state up to this size travels in the acknowledgement instead
     :ivar attempt: Flink's attempt number: how many executions of the job there were before
@@ -42,10 +42,10 @@ class StepHeader:
     :ivar final: all input ends with this step
     :ivar base: the number of the snapshot that the step starts from: the step sealed before it, or what the job was
         restored from; None at the very beginning
-    :ivar completed: checkpoints that completed since the last step, by the numbers of the steps they are made of:
-        functions know snapshots by these
-    :ivar aborted: and those that were given up
-    :ivar poison: records to keep out, see :mod:`beadline.runtime.poison`
+    :ivar completed: checkpoints that completed since the last step, by the numbers of their steps, which functions
+        know snapshots by
+    :ivar aborted: likewise the checkpoints that were given up
+    :ivar poison: records to leave out, see :mod:`beadline.runtime.poison`
     """
 
     context: RunContext
@@ -164,7 +164,7 @@ class MergeRequest:
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The merged run. Whoever takes it into a handle gives it its version."""
+    """The merged run. It gets its version when it is taken into a handle."""
 
     request: MergeRequest
     run: RunRef

@@ -51,11 +51,11 @@ class StateChange:
     def converter(self, now: int, keeps_none: bool) -> Convert:
         """What converts a value as it is stored, with its time to live from ``now`` on if it had none.
 
-        :param keeps_none: None is a value like others; else a hook that gives None lets go of the value
+        :param keeps_none: None is a value like others; else a hook that gives None drops the value
         """
         convert = type_converter(self.old, self.new) if self.hook is None else hooked(self.old, self.new, self.hook)
         expired, expires = self.expired, self.expires
-        # Classes that the old type names are taken apart here; what else a value holds adapts itself when it is loaded.
+        # Classes that the old type names become rows here; other classes in a value adapt when they are loaded.
         undeclared = isinstance(self.old, PickledBytesTypeInfo)
         classes = None if undeclared and self.hook is not None else class_names(self.old)
 
@@ -108,7 +108,7 @@ class Migrated:
 
 
 def migrate_in_worker(shipment: Any, context: RunContext, now: int, request: MigrationRequest) -> Migrated:
-    """Rewrite the state of one request. What is wrong with a value is an answer, which no second try would change."""
+    """Rewrite the state of one request. A bad value is an answer and no error: a second try would not change it."""
     run = worker.enter_run(context, shipment)
     changes: tuple[StateChange, ...] = cloudpickle.loads(request.changes)
     try:
@@ -208,7 +208,7 @@ def _shown(slot: Any, namespaced: bool) -> str:
 
 
 def _readable_value(stored: Any) -> str:
-    """What an entry holds, as far as it can be told."""
+    """What an entry holds, as far as it is known."""
     try:
         if stored.__class__ is tuple and len(stored) == 2 and isinstance(stored[1], list):
             return shorten([thaw_as_written(item) for item in stored[1]])

@@ -77,7 +77,7 @@ class Output:
     ) -> None:
         self._operator = operator
         self._convert = output_type.converter() if output_type is not None else None
-        # Values of some types can't change once they are converted: operators do it where they are produced.
+        # Values of some types can't change once they are converted: operators convert them as they are produced.
         self.take = _taker(self._convert) if output_type is not None and output_type.is_immutable() else None
         self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}
         self._main: list[Target] = []

@@ -28,7 +28,7 @@ TAG = "beadline-poison"
 class Poison:
     """The records to keep out.
 
-    :ivar records: by node, their digests
+    :ivar records: the digests of the records, by node
     :ivar to_side_output: send them to the side output :data:`TAG` of the operator; else they are dropped
     """
 
@@ -72,7 +72,7 @@ def guard(operator: Operator, poison: Poison | None) -> None:
 def sift(
     operator: Operator, records: list[Any], timestamps: Timestamps, digests: frozenset[str], to_side: bool
 ) -> list[int]:
-    """The places of the records that are no poison; what is goes to the side output, if it shall."""
+    """The positions of the records that are no poison; poison goes to the side output, if it is to."""
     bad = [i for i, record in enumerate(records) if digest_of(record) in digests]
     if bad and to_side:
         times = None if timestamps is None else [timestamps[i] for i in bad]

@@ -44,7 +44,7 @@ class Printed:
             self._pieces.append((True, "\n".join(lines) + "\n"))
 
     def finish(self) -> list[tuple[bool, str]]:
-        """All there is, ended with a line of its own: the next text is another subtask's."""
+        """All the text, ended with a line break: the next text is another subtask's."""
         self._end_line()
         if self._cut:
             note = (

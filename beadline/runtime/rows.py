@@ -25,7 +25,7 @@ BARRIER = 1
 DESCRIPTOR = 2
 ACK = 3
 
-# Rows for the driver have a target behind every level.
+# Rows for the driver have a target after all levels.
 DRIVER = 1 << 20
 # A descriptor sorts before everything else, broadcast rows before the other data of a step.
 DESCRIPTOR_SEQ = -(1 << 62)

@@ -1,8 +1,8 @@
-"""What a worker needs before it can unpickle anything of the user's: the path, the names, the files of the program.
+"""What a worker needs before it can unpickle the user's objects: the path, the names, the files of the program.
 
-Unpickling a function imports the modules that it refers to. So what says where these are must not refer to any of
-them: :class:`Surroundings` holds plain values only, and the user's part travels alongside as bytes. A worker enters the
-surroundings first and unpickles then. Everything that carries user code to a worker goes as a :class:`Packed`.
+Unpickling a function imports the modules that it refers to. So what says where the modules are must not refer to them:
+:class:`Surroundings` holds plain values only, and the user's part travels alongside as bytes. A worker first enters the
+surroundings and then unpickles. Everything that carries user code to a worker goes as a :class:`Packed`.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class Surroundings:
 
     @cached_property
     def name(self) -> str:
-        """Named by content: archives are."""
+        """Equal for equal content, since archives are named by it."""
         return xxhash.xxh3_128_hexdigest(repr(self).encode())
 
     def enter(self) -> None:
-        """Make this process one that can import the program's modules. What was entered before is left."""
+        """Let this process import the program's modules. It leaves surroundings that it entered before."""
         global _entered
         if _entered is not None:
             if _entered.surroundings == self:
@@ -101,7 +101,7 @@ class Surroundings:
                 return path
         known = ", ".join(sorted(file.name for file in self.cached_files)) or "none"
         raise ConfigurationError(
-            f"no cached file is registered as {name!r}; registered are: {known}. Call "
+            f"no cached file is registered as {name!r}; the registered names are: {known}. Call "
             f"env.register_cached_file(path, {name!r}) before execute()."
         )
 
@@ -177,8 +177,8 @@ class Packed:
     def open(self) -> Any:
         if self.fingerprint != FINGERPRINT:
             raise EnvironmentSetupError(
-                f"the driver runs other code of Beadline than this worker, which has {beadline.__version__} from "
-                f"{beadline.__file__}: install the same version everywhere, or nowhere but at the driver"
+                f"the driver and this worker run different code of Beadline; the worker has {beadline.__version__} "
+                f"from {beadline.__file__}: install the same version everywhere, or on the driver only"
             )
         self.surroundings.enter()
         return cloudpickle.loads(self.data)

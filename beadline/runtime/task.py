@@ -40,7 +40,7 @@ from beadline.state.store import Place, Store, open_store
 
 @contextlib.contextmanager
 def _naming(operator: Operator) -> Iterator[None]:
-    """A disk that is full does not say whose files it has no room for."""
+    """The error of a full disk does not say which operator's file could not be written."""
     try:
         yield
     except Exception as error:
@@ -123,7 +123,7 @@ class Task:
 
     @property
     def _out(self) -> bool:
-        """Whether user code failed here or upstream; the rest of the step is only gone through for its barriers."""
+        """Whether user code failed here or upstream; of the rest of the step only the barriers are read."""
         return self._failure is not None or self._skipped
 
     def _guarded(self, function: Any, *arguments: Any) -> None:
@@ -136,7 +136,7 @@ class Task:
             self._take(error)
 
     def _take(self, error: Exception) -> None:
-        """Make an error the task's failure, if it would come again: to run the step again would not help then."""
+        """Make an error the task's failure if it would come again, so that running the step again would not help."""
         if isinstance(error, StepError):
             raise error
         if not isinstance(error, UserCodeError | BeadlineError) and not is_full(error):
@@ -213,7 +213,7 @@ class Task:
             operator.states.notify()
 
     def _kept_operators(self, given: TaskInput) -> list[Operator] | None:
-        """The operators that an earlier step left here, if all of them may go on from where this step begins."""
+        """The operators that an earlier step left here, if all of them may continue with this step."""
         # Popped, and put back only after a good end: a failed attempt leaves neither functions nor half-taken stores.
         operators = self._run.operators.pop((self._level, self._partition), None)
         if operators is None:
@@ -223,7 +223,7 @@ class Task:
         ):
             return operators
         for operator in operators:
-            # They stand at a version that is not ours to report on.
+            # They are at a version that this task must not report.
             with contextlib.suppress(Exception):
                 operator.close()
         walk_everything_next()
@@ -372,9 +372,8 @@ class Task:
         if self._out:
             ack.subtasks = []
         if self._is_last:
-            # Earlier levels leave these out: what passes through an exchange holds nothing that an equal re-run
-            # would change.
-            ack.executor = str(os.getppid())  # the worker's daemon: one an executor
+            # Earlier levels leave these out: an exchange must carry nothing that differs in an equal re-run.
+            ack.executor = str(os.getppid())  # the worker's daemon: one per executor
             ack.worker = os.getpid()
             ack.seconds = time.perf_counter() - self._started
         width = self._plan.width(self._level + 1) if not self._is_last else 1

@@ -17,7 +17,7 @@ from beadline.state.store import Store
 
 
 class Shipment:
-    """What is broadcast to the workers once a run, packed as one pickle: classes keep their identity across its parts.
+    """What is broadcast to the workers once per run, in one pickle: classes keep their identity across its parts.
 
     :ivar plan: the plan with the user's functions
     :ivar main_classes: classes of the user's script, set on the worker's ``__main__`` so that their instances unpickle
@@ -38,7 +38,7 @@ class Shipment:
         self.registered = registered
 
     def enter(self) -> None:
-        """Make the classes of the run's script those that unpickling finds, and let it find those of the job."""
+        """Let unpickling find the classes of the run's script, and those of the job."""
         set_main_classes(self.main_classes)
         codec.trust(self.job_modules, self.registered)
 
@@ -64,7 +64,7 @@ class WorkerRun:
         self.reported: set[tuple[int, str]] = set()
 
     def enter(self) -> None:
-        """Be in this run's surroundings, with its script's classes; two runs may have scripts of their own."""
+        """Enter this run's surroundings, with its script's classes; two runs may have different scripts."""
         self._packed.surroundings.enter()
         self._shipment.enter()
 
@@ -77,7 +77,7 @@ class WorkerRun:
         ]
 
     def close(self) -> None:
-        """Close functions in good order and let everything go. An error in close() has nobody left to hear it."""
+        """Close functions in good order and release everything. Nobody is left to hear of an error in close()."""
         for operators in self.operators.values():
             for operator in operators:
                 with contextlib.suppress(Exception):

@@ -1,7 +1,7 @@
-"""The sending end of an exchange: one writer an edge and upstream subtask.
+"""The sending end of an exchange: one writer per edge and upstream subtask.
 
-Records gather in one buffer a destination and leave as chunks, cut by count and by bytes. Watermarks lie between the
-records of a chunk, so that what a record meets does not depend on where chunks or steps were cut. The writer ends
+Records gather in one buffer per destination and leave as chunks, cut by count and by bytes. Watermarks lie between the
+records of a chunk, so that results do not depend on where chunks or steps were cut. The writer ends
 each channel with a barrier that carries the count and a digest of all that was sent.
 
 A payload is a pickled list of segments: ``(records, timestamps, keys)``, a watermark (an int), or :data:`IDLE`.
@@ -78,7 +78,7 @@ class ChannelWriter:
         self.sent_bytes = 0
         self._outboxes = [_Outbox() for _ in range(self.target.parallelism)]
         self._timed = False
-        # Choices that are free are made from this, so that a re-run makes them again.
+        # Free choices are made from this, so that a re-run repeats them.
         self._random = random.Random(f"{step}|{self._channel}")
 
     def records(self, records: list[Any], timestamps: Timestamps) -> None:
@@ -96,7 +96,7 @@ class ChannelWriter:
         raise NotImplementedError
 
     def control(self, segment: Any) -> None:
-        """A watermark or idleness goes to every destination, behind the records sent so far."""
+        """A watermark or idleness goes to every destination, after the records sent so far."""
         for outbox in self._outboxes:
             outbox.close_segment()
             outbox.segments.append(segment)
@@ -167,7 +167,7 @@ def _cut(segments: list[Any], limit: int) -> Iterator[list[Any]]:
 
 
 class HashWriter(ChannelWriter):
-    """By key group; keys travel beside the records, so that user code selects a key once."""
+    """By key group; keys travel with the records, so that user code selects a key once."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -211,7 +211,7 @@ class HashWriter(ChannelWriter):
         return self._mapped(convert, keys, records)
 
     def _mapped(self, function: Callable[[Any], Any], values: list[Any], records: list[Any]) -> list[Any]:
-        """The function's results. If it raises, as many results are there as there were good records before."""
+        """The function's results. If it raises, there is one result for each good record before."""
         results: list[Any] = []
         try:
             results.extend(map(function, values))
@@ -232,7 +232,7 @@ class HashWriter(ChannelWriter):
 
 
 class _IndexedWriter(ChannelWriter):
-    """Chooses one destination a record."""
+    """Chooses one destination per record."""
 
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
         outboxes = self._outboxes

@@ -68,7 +68,7 @@ class KeyedBackend:
         self.processing_timers: TimerTable
 
     def begin(self, store: Store, now: int, namespaced_timers: bool = False) -> None:
-        """Start a step over a store that stands at the step's version."""
+        """Start a step over a store that has the step's version."""
         self._store = store
         self._tables = {}
         self.scope.now = self.window_scope.now = now
@@ -143,7 +143,7 @@ class KeyedBackend:
                 yield slot, handle
 
     def _ttl_ms(self, name: str) -> int | None:
-        """How long entries live, if whoever merges runs may drop those that are over."""
+        """How long entries live, if a merge of runs may drop expired ones."""
         known = self._handles.get(name)
         config = None if known is None else known[0].ttl_config
         if config is None:
@@ -171,7 +171,7 @@ class KeyedBackend:
 
 
 def _has_entry(handle: Any) -> bool:
-    """Whether the current slot has an entry that the state's time to live lets be seen."""
+    """Whether the current slot has an entry that is still visible under the state's time to live."""
     if isinstance(handle, ValueState):
         return handle.value() is not None
     if isinstance(handle, MapState):

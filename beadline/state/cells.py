@@ -1,5 +1,5 @@
-"""What comes out of a DataFrame's column as functions and state know it: rows, tuples and dictionaries instead of
-structs and maps, then checked against the declared type, if there is one, as ``update()`` does it."""
+"""Cells of a DataFrame's column as functions and state know them: rows, tuples and dictionaries instead of structs and
+maps, then checked against the declared type, if there is one, as in ``update()``."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _element(info: TypeInformation | None) -> TypeInformation | None:
 
 
 def declared(info: TypeInformation | None) -> TypeInformation | None:
-    """A type that says something; any Python object is no type."""
+    """The type, unless it only says "any Python object"."""
     return None if info is None or isinstance(info, PickledBytesTypeInfo) else info
 
 

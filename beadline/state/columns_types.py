@@ -127,13 +127,13 @@ def _instances(cls: type, names: list[str], columns: list[Column]) -> Column:
     def make_row(values: tuple[Any, ...]) -> Any:
         return new_row(list(values), names)
 
-    # A file may name any class that happens to be loaded; as with pickles, only the job's own are made.
+    # A file may name any class that happens to be loaded; as with pickles, only the job's own classes are used.
     trusted = codec.is_trusted(cls.__module__, cls.__qualname__)
     return StructColumn(names, columns, fields, make if trusted else make_row)
 
 
 def _is_plain(cls: type, names: set[str]) -> bool:
-    """Whether the fields are all that its instances hold: no list or exception below, no slots beside them."""
+    """Whether the fields are all that its instances hold: no list or exception as base class, no other slots."""
     for base in cls.__mro__[:-1]:
         if not base.__flags__ & _PYTHON_CLASS and base is not tuple:
             return False

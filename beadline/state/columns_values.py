@@ -1,7 +1,7 @@
 """Values of one type as an Arrow array and back, exactly.
 
 A column takes what the declared type means and nothing else: an ``int`` where a double is declared, a subclass of
-``str``, a number too wide. What it can't take it names, and the row goes into the ``pickled`` column instead (see
+``str``, a number too wide. It names the values it can't take, and their rows go into the ``pickled`` column (see
 :mod:`beadline.state.columns`).
 """
 
@@ -22,7 +22,7 @@ from beadline.state.codec import Frozen, dumps, freeze, is_immutable, loads, tha
 _NONE = type(None)
 _MICROS = 1_000_000
 _LONGEST = 1 << 63
-# What a pickle of a list, dict or set begins with, behind its version and its frame.
+# What a pickle of a list, dict or set begins with, after its version and its frame.
 _MUTABLE = frozenset(b"]}\x8f")
 _FRAMED, _FIRST = b"\x80\x05\x95", 11
 
@@ -273,8 +273,8 @@ def pickled(value: Any) -> bytes:
 
 
 def as_kept(data: bytes) -> Any:
-    """What a store keeps of a pickled value. Only plain values are unpickled for it: those of classes need not be known
-    to who passes them on."""
+    """What a store keeps of a pickled value. Only plain values are unpickled for it: code that passes instances on
+    need not know their classes."""
     if data[:3] == _FRAMED and data[_FIRST] in _MUTABLE:
         return Frozen(data)
     try:

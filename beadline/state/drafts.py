@@ -1,4 +1,4 @@
-"""Files that are written a piece at a time and get their name, by their content, at the end."""
+"""Files that are written piece by piece and named by their content at the end."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _COPY_BYTES = 4 << 20
 
 
 class Draft:
-    """A file in the making. Nobody sees it before :meth:`publish`; left without that, it is removed.
+    """A file in the making. Nobody sees it before :meth:`publish`; without that, it is removed.
 
-    Beside local disks it is first written to a local temporary file: an object store can't rename what it has.
+    If the folder is not on a local disk, it is first written to a local temporary file: object stores can't rename.
 
     :ivar size: how many bytes were written
     """
@@ -90,7 +90,7 @@ class Draft:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Any:
-        with contextlib.suppress(OSError):  # of what a full disk did not take, which nobody wants any more
+        with contextlib.suppress(OSError):  # the rest of what a full disk did not take
             self._file.close()
         if self._path is not None:
             with contextlib.suppress(OSError):

@@ -55,7 +55,7 @@ class RunFiles:
         return read_range(run, offset, size)
 
     def draft(self) -> Draft:
-        """A new file of this folder that is written a piece at a time."""
+        """A new file of this folder that is written piece by piece."""
         from beadline.state.drafts import Draft
 
         return Draft(self._folder)
@@ -205,7 +205,7 @@ def write_remote(path: str, parts: Iterable[bytes]) -> None:
 
 
 def rename(path: str, target: str) -> None:
-    """Give a file another name in the same file system, in one act. Not for object stores, which have no such thing."""
+    """Give a file another name in the same file system, in one act. Object stores can't do that."""
     local, local_target = local_path(path), local_path(target)
     if local is not None and local_target is not None:
         os.rename(local, local_target)
@@ -238,7 +238,7 @@ def size_of(path: str) -> int | None:
 
 
 def identity_of(path: str) -> tuple[int, ...] | None:
-    """Changes when a local file is written anew, even with the same content; None if it is missing or not local."""
+    """Changes when a local file is written again, even with the same content; None if it is missing or not local."""
     local = local_path(path)
     try:
         found = os.stat(local) if local is not None else None
@@ -266,7 +266,7 @@ class Entry:
 
 
 def entries_of(path: str) -> list[Entry]:
-    """What lies in a folder, by name; nothing if there is no such folder."""
+    """The entries of a folder, by name; none if there is no such folder."""
     local = local_path(path)
     if local is None:
         from pyarrow import fs

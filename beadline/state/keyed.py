@@ -27,7 +27,7 @@ Converter = Callable[[Any], Any]
 
 
 class Scope:
-    """Where state is read and written: the slot of the key (and window) in hand, and the step's processing time."""
+    """Where state is read and written: the slot of the current key (and window), and the step's processing time."""
 
     __slots__ = ("now", "slot")
 
@@ -37,7 +37,7 @@ class Scope:
 
 
 class NoKey:
-    """The slot while no key is in hand. Whoever looks it up in a table of keyed state is told why there is nothing."""
+    """The slot while there is no current key. Looking it up in a table of keyed state raises an error that says why."""
 
     __slots__ = ("_reason",)
 
@@ -82,7 +82,7 @@ class StateHandle:
 
 
 class KeyedValueState(StateHandle, ValueState[Any]):
-    """``value`` and ``update`` run once a record: they are closures, which find everything they need at once."""
+    """``value`` and ``update`` run once per record: they are closures, which reach everything they need directly."""
 
     kind = "value"
 
@@ -237,7 +237,7 @@ class AggregatingHandle(StateHandle, AggregatingState[Any, Any]):
 
 
 class _Folded(StateHandle):
-    """One value per slot that all that is added goes into."""
+    """One value per slot, into which all added elements are folded."""
 
     kind = "value"
     _table: ValueTable

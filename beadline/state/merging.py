@@ -27,7 +27,7 @@ from beadline.state.run import (
 from beadline.state.version import RunRef
 
 BUDGET = 48 << 20
-# What an entry takes in memory: about so many times its bytes, and so much for its place in a dictionary.
+# The memory of an entry: about this many times its bytes, and this much for its place in a dictionary.
 _TIMES, _ENTRY_BYTES = 3, 200
 _SAMPLES = 64
 
@@ -44,14 +44,14 @@ def merged(
     now: int | None = None,
     tables: Collection[str] | None = None,
 ) -> Iterator[tuple[range, RunContent]]:
-    """What some runs of a handle add up to, slice by slice, in the order of key groups.
+    """The merged content of some runs of a handle, slice by slice, in the order of key groups.
 
     A key group comes in one slice, or, if it is larger than the budget, in several that follow each other with keys of
     their own. Slices without entries are left out, and so are empty tables.
 
     :param read_range: gives bytes of a run, by offset and length
     :param budget: about how many bytes of memory the entries of a slice may take
-    :param from_root: nothing lies below these runs, so that removals are over and contents are settled
+    :param from_root: no runs lie below these, so that removals are done and contents are settled
     :param now: if they are settled, leave out what has expired by this time
     :param tables: read only these
     """
@@ -107,7 +107,7 @@ class _Source:
         return found
 
     def survey(self, key_groups: range) -> Iterator[tuple[bytes, float]]:
-        """Some of the keys, each with the weight of those that it stands for. Learns which keys each block holds."""
+        """A sample of the keys, each with the weight of the keys it stands for. Learns which keys each block holds."""
         for block in self.blocks:
             groups = _both(key_groups, self._key_groups)
             if block.overlaps(groups):
@@ -128,7 +128,7 @@ class _Source:
 
 
 class _Shelf:
-    """Blocks that reach into the next slice, kept as far as there is room."""
+    """Blocks that reach into the next slice, kept as far as memory allows."""
 
     def __init__(self, room: float) -> None:
         self._room = room
@@ -146,7 +146,7 @@ class _Shelf:
         return loaded
 
     def forget_before(self, key_group: int) -> None:
-        """Let go of blocks that end before a key group."""
+        """Drop blocks that end before a key group."""
         for place, (block, _) in list(self._kept.items()):
             if block.last < key_group:
                 del self._kept[place]

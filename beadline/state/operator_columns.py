@@ -45,7 +45,7 @@ class OperatorColumns:
         )
 
     def batch(self, items: Sequence[Any], start: int = 0) -> pa.RecordBatch:
-        """Rows of frozen elements or pairs, of which the first has this position."""
+        """Rows of frozen elements or pairs; the first has this position."""
         firsts = [item[0] for item in items] if self._pairs else list(range(start, start + len(items)))
         values = [item[1] for item in items] if self._pairs else items
         first, bad = self._first.build(list(map(thaw, firsts)))
@@ -88,7 +88,7 @@ def decode_operator_state(data: bytes, where: str = "operator state") -> StateCo
 
 
 def read_operator_state(data: bytes, where: str = "operator state") -> tuple[StateDescription, StateContent]:
-    """What a Parquet file says of its state, and what it holds."""
+    """What a Parquet file says about its state, and what it holds."""
     view = memoryview(data)
     file, about = open_parquet(lambda offset, size: view[offset : offset + size], len(data), where)
     if about.get("scope") != OPERATOR or about.get("kind") not in MODES:

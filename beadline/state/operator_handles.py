@@ -1,14 +1,14 @@
-"""Operator state as it is stored: one immutable file (or inline piece) a state, subtask and version.
+"""Operator state as it is stored: one immutable file (or inline piece) per state, subtask and version.
 
-The elements of a state are plain values or :class:`~beadline.state.codec.Frozen` pickles, so that the driver can deal
-them out anew without loading a single class of the user's.
+The elements of a state are plain values or :class:`~beadline.state.codec.Frozen` pickles, so that the driver can
+redistribute them without loading any class of the user.
 
 How a state is dealt out when parallelism changes is its *mode*:
 
 ========== ===========================================================================================
-list       the lists of all subtasks, one behind the other, split evenly
-union      everybody is shown the lists of all subtasks
-broadcast  everybody gets a copy of one subtask's map; all are equal
+list       the lists of all subtasks, one after the other, split evenly
+union      every subtask gets the lists of all subtasks
+broadcast  every subtask gets a copy of one subtask's map; all are equal
 raw        like a list in which the bytes of a subtask are one element
 keyed-raw  bytes by key group; a group goes where its keys go
 ========== ===========================================================================================
@@ -97,7 +97,7 @@ def store(data: bytes, entries: int, files: RunFiles, inline_limit: int, occasio
 class StateRef:
     """Where one state of one subtask is.
 
-    :ivar parts: one piece, or for a union those of all subtasks
+    :ivar parts: one piece, or for a union the pieces of all subtasks
     :ivar own: which of the parts are the subtask's own
     """
 
@@ -177,7 +177,7 @@ def with_unions(handles: Sequence[OperatorStateHandle | None], subtask: int) -> 
 def redistribute(
     states_by_old_subtask: Sequence[Mapping[str, StateContent]], new_parallelism: int, max_parallelism: int = 128
 ) -> list[dict[str, StateContent]]:
-    """What each new subtask starts from, of states that are dealt out: lists and raw bytes.
+    """What each new subtask starts from, for states that are dealt out: lists and raw bytes.
 
     As in Flink, the subtasks that get one element more than others begin, for each state, where those of the state
     before ended.
@@ -228,7 +228,7 @@ def redistribute_handles(
     files: RunFiles,
     inline_limit: int,
 ) -> list[OperatorStateHandle]:
-    """The handles that an operator's new subtasks start from. Unions and broadcast state are only referred to anew;
+    """The handles that an operator's new subtasks start from. Unions and broadcast state only get new references;
     the rest is read, dealt out and stored again."""
     given = [handle or OperatorStateHandle() for handle in handles]
     if len(given) == new_parallelism:
@@ -255,7 +255,7 @@ def redistribute_handles(
 
 
 def read_ref(ref: StateRef, read: Read) -> StateContent:
-    """The content behind all parts of a reference."""
+    """The content of all parts of a reference."""
     return StateContent(ref.mode, [item for part in ref.parts for item in read_part(part, ref.mode, read)])
 
 

@@ -36,7 +36,7 @@ from beadline.state.version import RunRef
 RAW_STATE = "_raw"
 KEYED_RAW_STATE = "_keyed-raw"
 
-# Of the values that were handed out to be read, so many are looked at for changes in place.
+# How many of the values handed out for reading are checked for changes in place.
 _LOOK_AT = 1000
 
 _WHAT = {
@@ -84,7 +84,7 @@ class OperatorListState(_Held, ListState[Any]):
         self.dirty = False
 
     def stored(self) -> list[Any]:
-        # Of a restored union only the subtask's own part: the others are still kept by those they belong to.
+        # Only the subtask's own part of a restored union: the other subtasks keep theirs.
         return self._own
 
     def get(self) -> Iterable[Any]:
@@ -114,7 +114,7 @@ class OperatorListState(_Held, ListState[Any]):
 
 
 class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
-    """A map that every subtask holds in full. What :meth:`get` gives is a copy; :meth:`look` shares one copy a step.
+    """A map that every subtask holds in full. What :meth:`get` gives is a copy; :meth:`look` shares one copy per step.
 
     :ivar entries: frozen values by key
     """
@@ -162,7 +162,7 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
     def is_empty(self) -> bool:
         return not self.entries
 
-    # -- to read only, once a record: what is mutable is thawed once a step
+    # -- to read only, once per record: mutable values are thawed once per step
 
     def look(self, key: Any) -> Any:
         key = map_indexed(key)
@@ -182,14 +182,14 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
             yield unboxed(key), thawed(key, value) if value.__class__ is Frozen else value
 
     def changed_in_place(self) -> list[Any]:
-        """Keys of values that were handed out to be read and were changed. Those changes are dropped here: the next
+        """Keys of values that were handed out for reading and were changed. The changes are dropped here: the next
         look thaws what is stored."""
         live, self._live = self._live, {}
         changed = []
         for key, value in list(live.items())[:_LOOK_AT]:
             frozen = self.entries[key]
             pickled = freeze(value)
-            # A pickle may come out differently the second time (sets); then a fresh copy is the measure.
+            # A second pickle may differ (sets); then it is compared with that of a fresh copy.
             if pickled != frozen and pickled != freeze(thaw(frozen)):
                 changed.append(unboxed(key))
         return changed
@@ -216,7 +216,7 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
         self.dirty = True
 
     def put_all(self, dict_value: dict[Any, Any]) -> None:
-        # PyFlink wants pairs here, whatever it says.
+        # PyFlink wants pairs here, whatever its documentation says.
         for key, value in dict(dict_value).items():
             self.put(key, value)
 
@@ -277,7 +277,7 @@ class OperatorStateBackend:
     # -- versions
 
     def load(self, handle: OperatorStateHandle | None, read: Read) -> None:
-        """Bring the states to a version; nothing is read if they stand there. What the program never asks for is not
+        """Bring the states to a version; nothing is read if they have it. What the program never asks for is not
         read either, and is kept."""
         self._read = read
         self._refs = dict(handle.states) if handle is not None else {}
@@ -306,7 +306,7 @@ class OperatorStateBackend:
         """The handle of what the states hold now. ``keep`` stores the bytes, count and mode of a changed state."""
         refs: dict[str, StateRef] = {}
         for name, ref in self._refs.items():
-            # Of an old union that the program does not ask for, too, only the subtask's own part.
+            # Only the subtask's own part, also of an old union that the program does not ask for.
             refs[name] = StateRef(ref.mode, ref.own_parts, tuple(range(len(ref.own)))) if ref.mode == UNION else ref
         for name, (state, _, _) in self._states.items():
             if not state.dirty and name in refs:

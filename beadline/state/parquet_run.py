@@ -4,7 +4,7 @@ Rows are sorted by key group and key, in row groups of bounded size with statist
 reads only what it needs. The file's metadata holds, under ``beadline``, a JSON text with the name of the state and all
 that is known of it; that and the columns are enough to read it without Beadline.
 
-Pages carry checksums. Parquet has none for its footer: one stands before it, where other readers don't look.
+Pages have checksums. Parquet has none for its footer: Beadline puts one before it, where other readers don't look.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class _Input(io.RawIOBase):
 
 @contextmanager
 def damage_named(where: str) -> Iterator[None]:
-    """Turn what Arrow says of a damaged file into one sentence."""
+    """Turn Arrow's error about a damaged file into one sentence."""
     try:
         yield
     except ConfigurationError as error:  # a type that a newer version knows
@@ -164,7 +164,7 @@ def damage_named(where: str) -> Iterator[None]:
 
 
 def open_parquet(read: ReadRange, size: int, where: str) -> tuple[pq.ParquetFile, dict[str, Any]]:
-    """A Parquet file, its footer checked, and what its metadata says of the state in it."""
+    """A Parquet file, its footer checked, and what its metadata says about the state in it."""
     with damage_named(where):
         _check_footer(read, size)
         file = pq.ParquetFile(pa.PythonFile(_Input(read, size), mode="r"), page_checksum_verification=True)

@@ -80,8 +80,7 @@ class RunWriter:
     ) -> None:
         """
         :param write: takes the next bytes of the run; never called if nothing changed
-        :param by_key: sort by key within a key group. A delta is written in every step and does without; merged runs
-            have it.
+        :param by_key: sort by key within a key group. Merged runs are sorted; a delta, written in every step, is not
         :param codec: compress the blocks with one of :data:`CODECS`
         """
         self._write = write
@@ -109,7 +108,7 @@ class RunWriter:
         block = dumps((groups, slots, changes))
         size = len(block)
         if size > _BLOCK_BYTES and len(slots) > 1:
-            # Of large values a block has fewer, so that one can be read where memory is short.
+            # A block has fewer large values, so that it can be read with little memory.
             several = max(1, min(len(slots) // 2, len(slots) * _BLOCK_BYTES // size))
             for start in range(0, len(slots), several):
                 end = start + several
@@ -163,8 +162,8 @@ Rows = tuple[list[int], list[Any], list[Any]]
 
 
 def _grouped_rows(changes: Changes, namespaced: bool, max_parallelism: int) -> Rows:
-    """Key groups, slots and changes by key group, in the order of their first touch. Runs once an entry and step, so it
-    is written out."""
+    """Key groups, slots and changes by key group, in the order of their first touch. Runs once per entry and step, so
+    it is inlined."""
     buckets: defaultdict[int, list[Any]] = defaultdict(list)
     hashed = hash_encoded
     for slot in changes:
@@ -244,7 +243,7 @@ class RunReader(ABC):
         """Read one of the blocks, and check it."""
 
     def parts(self, key_groups: range | None = None) -> Iterator[tuple[str, TableChanges]]:
-        """The changes of some key groups, a block at a time. The timers of a slot may be spread over several."""
+        """The changes of some key groups, block by block. The timers of a slot may be spread over several."""
         for block in self.blocks:
             if block.overlaps(key_groups):
                 yield block.name, self.load(block).within(key_groups)
@@ -328,7 +327,7 @@ def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run
 
 
 def add_part(content: RunContent, name: str, part: TableChanges) -> None:
-    """Add what another block of the same run holds of a table."""
+    """Add a table's changes from another block of the same run."""
     table = content.get(name)
     if table is None:
         content[name] = part
@@ -344,7 +343,7 @@ def add_part(content: RunContent, name: str, part: TableChanges) -> None:
 
 
 def merge_contents(contents: Iterable[RunContent]) -> RunContent:
-    """One content that equals several applied in order."""
+    """One content that equals several contents applied in order."""
     merged: RunContent = {}
     for content in contents:
         for name, newer in content.items():

@@ -16,7 +16,7 @@ PIECE_BYTES = 5 << 20
 
 
 def load_of(runs: Iterable[RunRef]) -> float:
-    """How many pieces of work some runs are."""
+    """How many pieces of work some runs make."""
     runs = tuple(runs)
     return max(sum(run.entries for run in runs) / PIECE_ENTRIES, sum(run.weight for run in runs) / PIECE_BYTES)
 
@@ -29,7 +29,7 @@ def slices_of(key_groups: range, load: float) -> list[range]:
 
 
 def within(runs: Iterable[RunRef], key_groups: range) -> tuple[RunRef, ...]:
-    """The runs that have something for some key groups, as far as it counts."""
+    """The runs that hold something of some key groups, restricted to these."""
     return tuple(part for run in runs if (part := run.restricted(key_groups)).key_groups)
 
 

@@ -1,7 +1,7 @@
 """The working copy of a subtask's state in a worker, kept between steps.
 
-A store carries the version it stands at. It serves a handle only if that version is in the handle's chain, and then
-takes what follows; otherwise it is dropped and built anew. This one rule covers rollback, lost attempts, zombies,
+A store carries its version. It serves a handle only if that version is in the handle's chain, and then reads the runs
+that follow; otherwise it is dropped and built again. This one rule covers rollback, lost attempts, zombies,
 re-runs, rescaling and two jobs in one session.
 """
 
@@ -49,7 +49,7 @@ class Store(ABC):
 
     @abstractmethod
     def advance(self, handle: Handle, read: Read) -> bool:
-        """Bring the store to a handle's version. False if it stands outside of the handle's chain and must be
+        """Bring the store to a handle's version. False if its own version is not in the handle's chain and it must be
         dropped."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Store(ABC):
 
     @abstractmethod
     def keep(self, version: str, content: RunContent) -> None:
-        """Hold the overlay of a finished attempt until a handle names it, or names another."""
+        """Hold the overlay of a finished attempt until a handle names its version, or another one."""
 
     @abstractmethod
     def count(self) -> int:
@@ -66,11 +66,11 @@ class Store(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """The task is over, well or not. Its tables are not used any more; another worker may be next."""
+        """The task has ended or failed. Its tables are not used any more; another worker may be next."""
 
     @abstractmethod
     def close(self) -> None:
-        """The run is over: let everything go, on disk too."""
+        """The run is over: release everything, on disk too."""
 
 
 def check_kind(name: str, known: tuple[str, bool], wanted: tuple[str, bool]) -> None:
@@ -114,8 +114,8 @@ class HeapStore(Store):
         return True
 
     def _load(self, run: RunRef) -> None:
-        """Take a large run a block at a time, so that it is never in memory beside what it becomes."""
-        # A store that took a part of it stands nowhere.
+        """Take a large run block by block, so that it is never in memory together with its result."""
+        # A store that took a part of it has no version.
         self.version = ""
         groups = run.restricted(self.key_groups).key_groups
         for name, table in open_run(partial(read_range, run), run.size, repr(run)).parts(groups):
@@ -163,7 +163,7 @@ def open_store(
 ) -> Store:
     """The store at a handle's version: the cached one if it stands in the chain, a new one otherwise.
 
-    :param settings: which backend; the heap if nothing is said
+    :param settings: which backend; the heap by default
     :param place: whose state it is, which a store with files must know
     """
     if cached is not None and _advanced(cached, handle, read):

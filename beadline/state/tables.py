@@ -1,6 +1,6 @@
 """A state's table: the store's read-only base and the overlay that one step writes.
 
-Each kind of table knows four things: how user code reads and writes it, what its overlay adds up to (``changes``), how
+Each kind of table knows four things: how user code reads and writes it, which changes its overlay makes, how
 changes are applied to a base, and how two changes merge into one. A *slot* is what a table is indexed by: the key, or
 ``(key, namespace)`` for state that belongs to a window.
 """
@@ -40,7 +40,7 @@ class Table:
 
     @staticmethod
     def apply(base: dict[Any, Any], changes: Changes) -> None:
-        """Bring a base to the version behind these changes."""
+        """Bring a base to the version after these changes."""
         raise NotImplementedError
 
     @staticmethod
@@ -50,7 +50,7 @@ class Table:
 
     @staticmethod
     def settle(change: Any) -> Any:
-        """The change as it is over an empty base, None if nothing of it remains."""
+        """The change over an empty base, None if nothing of it remains."""
         raise NotImplementedError
 
     @staticmethod
@@ -60,7 +60,7 @@ class Table:
         return change
 
     def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
-        """Some slots of the base and the place to go on from; None is the beginning, and the end."""
+        """Some slots of the base and the place to go on from; None stands for the beginning and for the end."""
         if place is None:
             place = list(self.base)
         slots = place[-limit:]
@@ -69,7 +69,7 @@ class Table:
 
 
 class ValueTable(Table):
-    """One value a slot. A change is the frozen value, or None where the value was removed."""
+    """One value per slot. A change is the frozen value, or None where the value was removed."""
 
     kind = "value"
     __slots__ = ("reads", "writes")
@@ -87,7 +87,7 @@ class ValueTable(Table):
         return self.first_touch(slot, value) if value.__class__ is Frozen else value
 
     def first_touch(self, slot: Any, frozen: Frozen) -> Any:
-        """A mutable value enters the overlay as a copy, once a step, so that changes in place are seen."""
+        """A mutable value enters the overlay as a copy, once per step, so that changes in place are seen."""
         live = self.reads.get(slot, MISSING)
         if live is MISSING:
             live = self.reads[slot] = thaw(frozen)
@@ -141,7 +141,7 @@ class ValueTable(Table):
 
 
 class ListTable(Table):
-    """A list a slot. A change is ``(replaced, items)``: the whole list, or what was appended."""
+    """A list per slot. A change is ``(replaced, items)``: the whole list, or what was appended."""
 
     kind = "list"
     __slots__ = ("overlay",)
@@ -202,7 +202,7 @@ class ListTable(Table):
 
 
 class MapTable(Table):
-    """A map a slot. A change is ``(cleared, puts, removed)``, with map keys as :func:`map_indexed` gives them."""
+    """A map per slot. A change is ``(cleared, puts, removed)``, with map keys as :func:`map_indexed` gives them."""
 
     kind = "map"
     __slots__ = ("overlay",)
@@ -251,7 +251,7 @@ class MapTable(Table):
         if change is None:
             change = self.overlay[slot] = (False, {})
         if change[0] or not self._may_be_below(slot, map_key):
-            change[1].pop(map_key, None)  # it never got as far as the base: nobody needs to know
+            change[1].pop(map_key, None)  # it never reached the base: there is nothing to remove there
         else:
             change[1][map_key] = MISSING
 

@@ -1,4 +1,4 @@
-"""Timers of keyed operators: one table a time domain, ordered by time.
+"""Timers of keyed operators: one table per time domain, ordered by time.
 
 The base is a sorted map from timestamp to the slots that wait for it; a step adds and removes in its overlay only.
 Timers of one timestamp fire in the order of their encoded keys: a worker that rebuilt its store fires in the same

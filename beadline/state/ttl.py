@@ -1,8 +1,8 @@
 """State that expires: handles that keep a timestamp with every value.
 
-Time is the step's processing time, so that a re-run decides alike. List and map state expire per element. What
-expired is never returned unless the descriptor asks for it, and a sweep at the end of each step removes what nobody
-touches.
+Time is the step's processing time, so that a re-run gives the same results. List and map state expire per element.
+Expired entries are never returned unless the descriptor asks for it, and a sweep at the end of each step removes those
+that nobody touches.
 """
 
 from __future__ import annotations

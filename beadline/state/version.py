@@ -1,7 +1,7 @@
 """Names of state versions, and the handles that say how to reach one.
 
 A version id is a hash of its parent's id and of the delta that leads from there: nothing is ever overwritten, a task
-that Spark runs twice makes the same version or another one, never a mixture. A handle is the chain of runs behind a
+that Spark runs twice makes the same version or another one, never a mixture. A handle is the chain of runs that makes a
 version.
 """
 
@@ -27,7 +27,7 @@ def next_version(parent: str, delta: bytes) -> str:
 
 
 def checksum_of(data: bytes | memoryview) -> str:
-    """What a run reference says of the bytes it refers to, so that damage is seen before they are used."""
+    """What a run reference says about its bytes, so that damage is seen before they are used."""
     return xxhash.xxh3_64_hexdigest(data)
 
 
@@ -70,7 +70,7 @@ class RunRef:
         return (self.groups, self.size, checksum or (self.path, self.offset))
 
     def restricted(self, key_groups: range) -> RunRef:
-        """The same run, of which only some key groups count."""
+        """The same run, with only some key groups that count."""
         if self.groups is None:
             return replace(self, groups=(key_groups.start, key_groups.stop))
         groups = (max(self.groups[0], key_groups.start), min(self.groups[1], key_groups.stop))
@@ -97,7 +97,7 @@ class Handle:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes, without what does not count any more."""
+        """About how many bytes count in it."""
         return sum(run.weight for run in self.runs)
 
     def after(self, version: str) -> tuple[RunRef, ...] | None:

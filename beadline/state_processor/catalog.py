@@ -1,5 +1,5 @@
-"""What a snapshot holds: its operators and their states, found by name. Whoever asks for what is not there is told what
-is."""
+"""What a snapshot holds: its operators and their states, found by name. The error for an unknown name lists the known
+ones."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Catalog:
 
 
 def states_of(operator: OperatorSnapshot) -> list[StateDescription]:
-    """The states of an operator. Operator state that nobody described is known by name and mode."""
+    """The states of an operator. Operator state without a description is known by name and mode."""
     states = {(state.scope, state.name): state for state in operator.state_descriptions}
     for handle in operator.operator_state:
         for name, ref in handle.states.items() if handle is not None else ():

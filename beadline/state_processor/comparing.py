@@ -1,7 +1,7 @@
 """Which entries of a table differ between two snapshots, reading only what can differ.
 
 Two handles that share runs, or a version, hold the same up to there. Only keys that later runs touch can differ, so
-only the key groups of those are read.
+only the key groups of these keys are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from beadline.state_processor.slices import Slice, boundaries, owner_of, share_o
 class Pair:
     """The same key groups in two snapshots.
 
-    :ivar differing: the runs of either that lead away from what they share; None if they share nothing
+    :ivar differing: the runs of either after what they share; None if they share nothing
     """
 
     older: Slice
@@ -60,12 +60,12 @@ def pairs_of(older: OperatorSnapshot, newer: OperatorSnapshot, slots: int) -> li
 
 
 def _within(handle: Handle | None, groups: range) -> Handle:
-    """A handle as far as it counts for some key groups."""
+    """The part of a handle that concerns some key groups."""
     return Handle("") if handle is None else Handle(handle.root, slicing.within(handle.runs, groups))
 
 
 def _differing(before: Handle, after: Handle, groups: range) -> tuple[RunRef, ...] | None:
-    """The runs behind what two handles share, as few bytes as possible; None if they share nothing."""
+    """The runs after what two handles share, as few bytes as possible; None if they share nothing."""
     if not before.runs or not after.runs:
         return None if before.runs or after.runs else ()
     candidates = []

@@ -116,7 +116,7 @@ class OperatorDraft:
 
     @property
     def rewrites_keys(self) -> bool:
-        """Whether keyed state is put together anew, instead of taken over as it is."""
+        """Whether keyed state is rebuilt, instead of taken over as it is."""
         moved = self.max_parallelism != self.base.max_parallelism and any(self.base.keyed)
         return moved or bool(self.left_out)
 
@@ -127,7 +127,7 @@ class OperatorDraft:
     # -- the operator that it becomes
 
     def shell(self) -> OperatorSnapshot:
-        """The operator without the state that is put together anew."""
+        """The operator without the state that is rebuilt."""
         base, parallelism = self.base, self.parallelism
         made = replace(
             base,

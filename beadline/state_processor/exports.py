@@ -24,7 +24,7 @@ from beadline.state.version import RunRef
 from beadline.state_processor.rows import Problem, Target
 
 REPORTS = pa.schema([("report", pa.binary()), ("problem", pa.string())])
-# So many entries make a file, if a key group ends there.
+# A file has this many entries, if a key group ends there.
 _FILE_ENTRIES = 200_000
 
 
@@ -32,7 +32,7 @@ _FILE_ENTRIES = 200_000
 class Report:
     """What a task wrote.
 
-    :ivar task: of exports that were planned beforehand, which task it was
+    :ivar task: the number of the task, for exports that were planned beforehand
     :ivar timers: by subtask, the earliest processing-time timer
     """
 

@@ -1,4 +1,4 @@
-"""Operator state made of DataFrames. It is small by nature, since every subtask loads its share at once: the driver
+"""Operator state made from DataFrames. It is small, since every subtask loads its share at once: the driver
 puts it together."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From drafts to a savepoint's folder: all of it is put beside it first, and the folder appears when it is complete."""
+"""From drafts to a savepoint's folder: it is made under another name, and appears when it is complete."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _take_over(tasks: Tasks, shell: Snapshot, staged: str, now: int) -> tuple[li
 def _put_together(
     tasks: Tasks, number: int, draft: OperatorDraft, shell: OperatorSnapshot, staged: str, now: int
 ) -> list[Report]:
-    """Export keyed state that is new, and what is kept beside it: by subtask and key group."""
+    """Export keyed state that is new, together with what is kept: by subtask and key group."""
     target = Target(shell.parallelism, shell.max_parallelism)
     key_type = _declared(draft.key_type)
     frames = []

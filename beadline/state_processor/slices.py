@@ -53,7 +53,7 @@ def slices_of(operator: OperatorSnapshot, slots: int) -> list[Slice]:
 
 
 def share_of(size: int, slots: int) -> int:
-    """How many bytes a task should read, of so many in all."""
+    """How many bytes a task should read, of a total."""
     return min(_MOST, max(_LEAST, size // (slots * _TASKS_PER_SLOT)))
 
 

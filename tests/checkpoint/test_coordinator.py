@@ -453,7 +453,7 @@ def test_checkpoints_of_an_earlier_run_are_replaced_like_its_own():
 
 
 def test_an_id_is_not_given_twice():
-    with pytest.raises(BeadlineError, match="can't have the id 9: 9 is already given"):
+    with pytest.raises(BeadlineError, match="can't have the id 9: 9 is already in use"):
         CheckpointCoordinator(BY_HAND, next_id=9, completed=[CompletedCheckpoint(9, 1)])
 
 
@@ -491,7 +491,7 @@ def test_going_back_further_leaves_newer_ones_behind_until_the_next_completes():
 
 def test_a_foreign_checkpoint_needs_its_step_and_is_never_discarded():
     coordinator = CheckpointCoordinator(BY_HAND)
-    with pytest.raises(BeadlineError, match="say its step"):
+    with pytest.raises(BeadlineError, match="pass its step"):
         coordinator.restored(41, 0)
     coordinator.restored(41, 0, step=400)
     assert coordinator.trigger(1) == begun(42, 400)

@@ -56,7 +56,7 @@ def test_integers_that_are_too_large_are_wrapped_only_on_demand(type_info: Any, 
         typed_elements([given], type_info, lenient=False)
     text = str(caught.value)
     assert text.startswith("from_collection, element 0: A value")
-    assert f"make {wrapped!r} of the element; for that, set the option beadline.types.lenient to true" in text
+    assert f"give {wrapped!r}; to do the same, set the option beadline.types.lenient to true" in text
     assert typed_elements([given], type_info, lenient=True) == [wrapped]
 
 

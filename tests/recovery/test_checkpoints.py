@@ -40,7 +40,7 @@ def test_the_one_before_a_damaged_checkpoint_is_taken(damage: str, checkpoints: 
 def test_a_checkpoint_that_is_damaged_while_the_job_runs(checkpoints: Facts) -> None:
     facts = facts_of("damaged_while_it_runs", checkpoints)
     number = facts["newer"].removeprefix("chk-")
-    said = f"checkpoint {number} can't be restored, the one before it is tried: {facts['path']}: the file is missing"
+    said = f"checkpoint {number} can't be restored, so the one before it is tried: {facts['path']}: the file is missing"
     assert said in facts["log"]
 
 

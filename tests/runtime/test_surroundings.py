@@ -69,10 +69,10 @@ def test_cached_files_are_found_by_name(root: Path) -> None:
     Surroundings(cached_files=(CachedFile("twin", Place("one", "twin_in_archive.py"), executable=True),)).enter()
     path = current_surroundings().cached_file("twin")
     assert os.access(path, os.X_OK)
-    with pytest.raises(ConfigurationError, match="registered are: twin"):
+    with pytest.raises(ConfigurationError, match="the registered names are: twin"):
         current_surroundings().cached_file("other")
 
 
 def test_other_code_of_beadline_is_refused_before_anything_is_unpickled() -> None:
-    with pytest.raises(EnvironmentSetupError, match="other code of Beadline"):
+    with pytest.raises(EnvironmentSetupError, match="different code of Beadline"):
         Packed(Surroundings(), cloudpickle.dumps(1), fingerprint="other").open()

@@ -59,7 +59,7 @@ def test_rocksdb_that_finds_no_room_when_it_is_closed(small_disk: Path) -> None:
                 step.at(number)["v"].update(random.randbytes(200))
 
     step()  # its changes are written when the next one begins
-    with pytest.raises(StorageError, match=r"RocksDB finds no room: .*\.sst.* Free some space there") as caught:
+    with pytest.raises(StorageError, match=r"RocksDB has no space left: .*\.sst.* Free some space there") as caught:
         step()
     assert len(str(caught.value)) < 500
     subprocess.run([part.format("64m") for part in resize], check=True)

@@ -160,7 +160,7 @@ def test_decode_makes_cells_of_values(tmp_path: Path) -> None:
     assert rows(pairs) == [("a", {"n": 3, "fields": 2}), ("b", {"n": 4, "fields": 1})]
     with pytest.raises(TypeMismatchError, match=r"decode gave 'x' for .* which does not fit the schema int64"):
         found.keyed_state("function", "last", decode=lambda value: "x", schema=LongType())
-    with pytest.raises(ConfigurationError, match="go together"):
+    with pytest.raises(ConfigurationError, match="give both or neither"):
         found.keyed_state("function", "last", decode=lambda value: value)
 
 

@@ -87,12 +87,12 @@ def test_times_of_a_time_to_live() -> None:
         (
             TimerRows(TARGET, "the timers of operator 'u'", None, False),
             {"key": pa.array(["a"]), "domain": pa.array(["other"]), "timestamp": pa.array([1])},
-            "the domain at key 'a' is 'other'; it is 'event' or 'processing'",
+            "the domain at key 'a' is 'other'; use 'event' or 'processing'",
         ),
         (
             TimerRows(TARGET, "the timers of operator 'u'", None, False),
             {"key": pa.array(["a"]), "domain": pa.array(["event"]), "timestamp": pa.array([None], pa.int64())},
-            "the timestamp at key 'a' is None; it is a whole number of milliseconds",
+            "the timestamp at key 'a' is None, not a whole number of milliseconds",
         ),
     ],
 )

@@ -240,7 +240,7 @@ class CountTrigger(_WithoutTimers[T, CountWindow]):
 
 
 class DeltaTrigger(_WithoutTimers[T, Window]):
-    """Fires when an element is further than a threshold from the one that it fired for last, or from the first one."""
+    """Fires when an element is further than a threshold from the last one it fired for, or else from the first one."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class DeltaTrigger(_WithoutTimers[T, Window]):
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
         raise GraphError(
-            "DeltaTrigger can't be used with windows that merge: of two last elements none is the last one."
+            "DeltaTrigger can't be used with merging windows: each has its own last element, and none counts for both."
         )
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
@@ -293,7 +293,7 @@ class DeltaTrigger(_WithoutTimers[T, Window]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """Fires when the trigger it holds does, and empties the window each time."""
+    """Fires when its nested trigger fires, and empties the window each time."""
 
     def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
         if not isinstance(nested_trigger, Trigger):
@@ -331,7 +331,7 @@ class PurgingTrigger(Trigger[T, Window]):
 
 
 class NeverTrigger(_WithoutTimers[T, GlobalWindow]):
-    """Never fires: the default of :class:`GlobalWindows`, which is of use only with a trigger of your choice."""
+    """Never fires: the default of :class:`GlobalWindows`, which therefore need a trigger of your choice."""
 
     def on_element(
         self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext

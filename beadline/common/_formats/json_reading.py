@@ -128,7 +128,7 @@ def _text(node: Any) -> str:
 
 
 def _scalar(node: Any) -> str:
-    """The text of a scalar to parse; of an array or object there is none."""
+    """The text of a scalar to parse; empty for an array or object."""
     return "" if isinstance(node, (list, dict)) else _text(node).strip()
 
 
@@ -151,7 +151,7 @@ def _any_whole(node: Any) -> int:
         return node
     text = _scalar(node)
     if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{_text(node)!r} is no whole number")
+        raise ValueError(f"{_text(node)!r} is not a whole number")
     return int(text)
 
 
@@ -163,7 +163,7 @@ def _real(node: Any) -> float:
             return float("inf") if node > 0 else float("-inf")
     text = _scalar(node)
     if not _REAL.fullmatch(text):
-        raise ValueError(f"{_text(node)!r} is no number")
+        raise ValueError(f"{_text(node)!r} is not a number")
     return float(text)
 
 
@@ -174,7 +174,7 @@ def _decimal(node: Any) -> Decimal:
         return Decimal(node)
     text = _scalar(node)
     if not _REAL.fullmatch(text) or text[-1] in "Ny":
-        raise ValueError(f"{_text(node)!r} is no decimal number")
+        raise ValueError(f"{_text(node)!r} is not a decimal number")
     return Decimal(text)
 
 

@@ -1,4 +1,4 @@
-"""What Flink makes of values in a collection that are not of the declared type: Java converts them on the way in."""
+"""How Flink converts values in a collection that are not of the declared type: Java does it on the way in."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class RowFileSink(StagedSink):
 
 
 def _absolute(path: str) -> str:
-    """One spelling for a place. Checkpoints name files, and whoever resumes the job may do so from another folder."""
+    """One spelling for a place. Checkpoints name files, and the job may be resumed from another folder."""
     local = local_path(path)
     if local is not None:
         return os.path.abspath(local)

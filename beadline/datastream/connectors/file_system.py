@@ -229,7 +229,7 @@ class OutputFileConfig:
 
 
 class FileCompactStrategy:
-    """Compaction of part files is not there yet."""
+    """Compaction of part files is not supported yet."""
 
     @staticmethod
     def builder() -> Any:
@@ -237,7 +237,7 @@ class FileCompactStrategy:
 
 
 class FileCompactor:
-    """Compaction of part files is not there yet."""
+    """Compaction of part files is not supported yet."""
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> Any:
@@ -251,7 +251,7 @@ class FileCompactor:
 class FileSink(Sink):
     """Rows to files: ``FileSink.for_row_format(path, Encoder.simple_string_encoder()).build()``.
 
-    The path is one on a mounted file system, an ``s3://`` URI (with ``pip install 'beadline[s3]'``) or an ``hdfs://``
+    The path is on a mounted file system, an ``s3://`` URI (with ``pip install 'beadline[s3]'``) or an ``hdfs://``
     one. A file appears when it is complete, and once: what you move or delete does not come back.
     """
 
@@ -289,7 +289,7 @@ class FileSink(Sink):
             self._config = OutputFileConfig("part", "")
 
         def with_bucket_check_interval(self, interval: int) -> Self:
-            """Rolling is looked at whenever a step is sealed, which is at least as often."""
+            """Has no effect: rolling is checked whenever a step is sealed, which is at least as often."""
             if interval <= 0:
                 raise ConfigurationError(f"the bucket check interval must be positive, got {interval}")
             return self

@@ -29,7 +29,7 @@ class PythonArchive:
         what = "add_python_archive()"
         path = local_file(path, what)
         if not is_archive(path):
-            raise ConfigurationError(f"{what}: {path} is no archive; those that can be unpacked end in {_endings()}")
+            raise ConfigurationError(f"{what}: {path} is not an archive that ends in {_endings()}")
         target = os.path.basename(path) if target is None else target
         inner = os.path.normpath(target)
         if os.path.isabs(inner) or inner.split(os.sep)[0] in ("..", "."):
@@ -96,7 +96,7 @@ def python_file(path: str) -> str:
     path = local_path(path, what)
     if os.path.isfile(path) and not path.endswith(".py") and not (path.endswith(ZIPPED) and zipfile.is_zipfile(path)):
         raise ConfigurationError(
-            f"{what}: {path} is no module, folder or archive of modules; what can be imported from ends in .py, "
+            f"{what}: {path} is not a folder, and not a module or archive of modules: these end in .py, "
             f"{', '.join(ZIPPED)}"
         )
     return path

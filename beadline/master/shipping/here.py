@@ -16,12 +16,12 @@ from beadline.runtime.surroundings import CachedFile, Place, Surroundings
 
 
 def surroundings_here(wanted: Dependencies) -> Surroundings:
-    """Make this process one that has what the program asked for its workers."""
+    """Give this process what the program asked for its workers."""
     wanted.check()
     if wanted.archives:
         raise UnsupportedFeatureError(
             f"add_python_archive({wanted.archives[0].path!r}): workers find archives in a working directory of their "
-            "own, but the local engine runs functions in this process, whose directory stays. Use the Spark engine."
+            "own, but the local engine runs functions in this process, in its directory. Use the Spark engine."
         )
     put_on_own_path(wanted.python_files)
     if wanted.requirements is not None:

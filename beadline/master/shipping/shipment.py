@@ -25,7 +25,7 @@ added_modules: set[str] = set()
 
 
 def make_shipment(plan: Plan, surroundings: Surroundings) -> Packed:
-    """What is broadcast once a run; errors name the operator that can't be pickled."""
+    """What is broadcast once per run; errors name the operator that can't be pickled."""
     if surroundings.links:
         _check_paths(plan)
     shipment = Shipment(plan, main_classes(), job_modules(plan), registered_state_classes())
@@ -85,7 +85,7 @@ def job_modules(plan: Plan) -> tuple[str, ...]:
 
 
 def put_on_own_path(paths: list[str]) -> None:
-    """What the program adds can be imported in the driver too, if nothing else has the name."""
+    """Let the driver import what the program adds, unless something else has the name."""
     for path in paths:
         inside = os.path.dirname(path) if path.endswith(".py") or is_package(path) else path
         if inside not in sys.path:

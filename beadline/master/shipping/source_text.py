@@ -14,7 +14,7 @@ _LONGEST_NAME = 200
 class Mentioned:
     """
     :ivar imports: absolute names; of ``from a import b`` both ``a`` and ``a.b``, which may be a module or not
-    :ivar names_of_files: texts in a module that asks where it lies; any of them may be the name of a file next to it
+    :ivar names_of_files: texts in a module that asks for its own path; any of them may name a file next to it
     """
 
     imports: frozenset[str] = frozenset()

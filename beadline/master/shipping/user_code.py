@@ -1,8 +1,8 @@
 """Finds the modules that belong to the user's program: what it has imported, and what it would import later.
 
-A program's functions may import modules when they are called; in the driver they never are. So the imports of all of
+A program's functions may import modules when they are called, but the driver never calls them. So the imports of all of
 the program's modules are read from their source, those inside functions too, and followed as Python would find them.
-Nothing is imported for that, save what is imported already.
+Nothing is imported for that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from beadline.master.shipping.source_text import Mentioned, mentioned_in
 
-# Never part of a program, wherever they lie.
+# Never part of a program, wherever they are.
 _NEVER = frozenset({"beadline", "pyflink", "pyspark", "py4j", "__main__", "__mp_main__"})
 _MODULE_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
 
@@ -231,7 +231,7 @@ class _Search:
                 if package is None or not package.folders:
                     return None
                 spec = PathFinder.find_spec(name, package.folders)
-        except Exception:  # finders of other libraries may do as they like
+        except Exception:  # finders of other libraries may raise anything
             return None
         if spec is None:
             return None

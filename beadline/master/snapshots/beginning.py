@@ -1,4 +1,4 @@
-"""What a job starts from and under which id: found before anything is made, and before anybody is fenced."""
+"""What a job starts from and under which id: found before anything is made and before another driver is fenced."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Beginning:
 
     :ivar pointer: what it starts from, with the snapshot; None for the beginning
     :ivar own: it goes on in its own folder, from a checkpoint of its own
-    :ivar newest: from the newest one there that is good, even if a newer one comes than the one that was found
-    :ivar watched: the folder that nobody may have taken since this was found; empty if that does not matter
+    :ivar newest: start from the newest good checkpoint there, even if that is newer than the one that was found
+    :ivar watched: the folder that no other driver may take meanwhile; empty if that does not matter
     :ivar claim: the newest lease there
     """
 
@@ -58,7 +58,7 @@ def find_beginning(
     - from ``latest``: the newest checkpoint of the job with the chosen id, or else of the one job in the directory that
       is a run of this program; not if its driver is alive
     - from a checkpoint that was named: if it is in the folder that its job would use now, that job goes on, and
-      whoever has it is fenced; the same from a job's folder, which stands for the newest checkpoint in it
+      the driver that has it is fenced; the same from a job's folder, which stands for the newest checkpoint in it
     - from anything else, or nothing: a new job begins, in a folder that no other job has
     """
     directory = _directory_of(settings)

@@ -1,4 +1,4 @@
-"""Checkpoints of a running job: what the coordinator decides is told here, and its effects are made here.
+"""Checkpoints of a running job: asks the coordinator, and carries out what it decides.
 
 The job master calls a verb for everything that happens (``step_sealed``, ``written``, …), gets a list of actions, and
 carries them out in one place, :meth:`beadline.master.running.Running.do`; most of them are a verb here again
@@ -136,7 +136,7 @@ class Checkpoints:
 
     @property
     def newest(self) -> str | None:
-        """Where the newest one is that somebody could go on from, also if the job has not heard of it yet."""
+        """Where the newest checkpoint to go on from is, even if the job has not heard of it yet."""
         return self._records.newest({each.id for each in self.coordinator.completed})
 
     def needed(self) -> frozenset[str]:
@@ -181,7 +181,7 @@ class Checkpoints:
                 self._forget(record)
         if self.coordinator.is_pending(event.id):
             _LOG.warning("checkpoint %d failed: %s", event.id, first_line(event.error))
-        # Steps do not wait for savepoints: if one fails, that says nothing of how the job is.
+        # Steps do not wait for savepoints: a failed one says nothing about the job.
         reason = (
             FailureReason.IO_EXCEPTION
             if isinstance(event.error, SnapshotError | OSError) or event.savepoint
@@ -246,7 +246,7 @@ class Checkpoints:
         return snapshot
 
     def publish(self, id: int) -> None:
-        """Make the output visible that a complete checkpoint holds."""
+        """Make the output of a complete checkpoint visible."""
         record = self._records[id]
         ready = self._sinks.completed(id)
         if ready:
@@ -276,14 +276,14 @@ class Checkpoints:
         """
         record = self._records.get(id)
         if record is None or (record.claimed and self._over):
-            return frozenset()  # no newer one has replaced what was claimed: it stays for whoever starts again
+            return frozenset()  # no newer one has replaced what was claimed: it stays for the next start
         stored, record.stored = record.stored, None
         if stored is not None:
             discard: Callable[[str], object] = self._storage.discard
             if record.claimed:
                 discard = self._storage.discard_claimed
             elif stored.snapshot.kind is SnapshotKind.SAVEPOINT:
-                discard = dispose_savepoint  # it was written too late, and who asked for it was told that it failed
+                discard = dispose_savepoint  # it was written too late; its caller was told that it failed
             with contextlib.suppress(SnapshotError):
                 discard(stored.pointer)
         freed = self.registry.release(id)
@@ -299,7 +299,7 @@ class Checkpoints:
 
         1. wait for those that are being written
         2. remove all newer ones; one that stays would name output that is taken back
-        3. look at the lease: who takes over from now on finds none of them
+        3. look at the lease: a driver that takes over from now on finds none of them
 
         :returns: the files that no checkpoint needs any more
         """
@@ -329,13 +329,13 @@ class Checkpoints:
         self._forget_if_over(record)
 
     def _forget_if_over(self, record: Record) -> None:
-        """Nothing is left to know of it."""
+        """Forget a record that is of no more use."""
         over = record.phase is Phase.COMPLETE and record.taken is None
         if record.stored is None and record.work is None and (over or record.phase is Phase.GIVEN_UP):
             self._records.remove(record)
 
     def _forget(self, record: Record) -> None:
-        """It came to nothing."""
+        """Forget a record that was given up."""
         self.registry.release(record.id)
         self._records.remove(record)
 
@@ -348,7 +348,7 @@ class Checkpoints:
         """
         for record in self._records:
             if record.kind.is_savepoint and record.work is not None:
-                self.savepoints.cancel(record.id)  # what is not complete by now is not wanted any more
+                self.savepoints.cancel(record.id)  # what is not complete by now is not needed any more
         self._writing.end(patience)
         self._over = True
         return self.coordinator.stop(self._clock(), end)
@@ -362,7 +362,7 @@ class Checkpoints:
             stored = record.unheard
             if stored is None:
                 continue
-            if record.kind.is_savepoint:  # who asked for it has been told that it failed
+            if record.kind.is_savepoint:  # its caller has been told that it failed
                 with contextlib.suppress(SnapshotError):
                     dispose_savepoint(stored.pointer)
             elif keeps:
@@ -379,7 +379,7 @@ class Checkpoints:
         return self.coordinator.job_failed(self._clock())
 
     def answer_the_end(self, status: JobStatus) -> None:
-        """Who asked for a savepoint to end the job with hears of it when the job has ended."""
+        """The caller that asked for a savepoint to end the job with gets its answer when the job has ended."""
         self._answer_the_end("" if status in (JobStatus.FINISHED, JobStatus.CANCELED) else f"the job is {status.name}")
 
     def _answer_the_end(self, problem: str) -> None:

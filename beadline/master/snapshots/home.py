@@ -24,7 +24,7 @@ Accept = Callable[[str, Snapshot], None]
 class Home:
     """The place of one job, over all its attempts and drivers.
 
-    A job that is resumed from one of its own checkpoints goes on in its folder, under its id: whoever had it before is
+    A job that is resumed from one of its own checkpoints goes on in its folder, under its id: its former driver is
     fenced. From a savepoint, or a checkpoint elsewhere, a new job begins. What it started from stays untouched, unless
     it was told to claim it: then that is its first checkpoint.
 
@@ -34,7 +34,7 @@ class Home:
     :ivar storage: its checkpoints and state, and the right to write them
     :ivar start: what the job starts from; None for the beginning
     :ivar completed: checkpoints of its own that are already there, oldest first
-    :ivar claimed: where the snapshot is that the job has claimed
+    :ivar claimed: where the snapshot that the job has claimed is
     :ivar claimed_files: files elsewhere that are the job's own by that
     """
 
@@ -117,12 +117,12 @@ class Home:
     def _newest_good(self, listed: list[Listed]) -> tuple[str, Snapshot]:
         for entry in listed:
             if entry.snapshot is None:
-                _LOG.warning("%s can't be used, the one before it is tried: %s", entry.pointer, entry.problem)
+                _LOG.warning("%s can't be used, so the one before it is tried: %s", entry.pointer, entry.problem)
                 continue
             problems = self.storage.verify(entry.snapshot)
             if not problems:
                 return entry.pointer, entry.snapshot
-            _LOG.warning("%s can't be used, the one before it is tried: %s", entry.pointer, problems[0])
+            _LOG.warning("%s can't be used, so the one before it is tried: %s", entry.pointer, problems[0])
         raise SnapshotError(f"none of the {len(listed)} checkpoints in {self._settings.directory} can be read")
 
     def _check(self, pointer: str, snapshot: Snapshot) -> None:
@@ -150,11 +150,11 @@ class Home:
         return self.storage.owned_folder()
 
     def drop_orphans(self, needed: set[str]) -> None:
-        """Remove what attempts that came to nothing have left. No step may be under way."""
+        """Remove what failed attempts have left. No step may be under way."""
         try:
             self.storage.delete(self.storage.orphans(needed))
         except (SnapshotError, OSError) as error:
-            _LOG.warning("files that nobody needs stay for now: %s", error)
+            _LOG.warning("unneeded files could not be deleted yet: %s", error)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files that nobody needs, of the job's own folder or claimed; never any other."""
@@ -163,11 +163,11 @@ class Home:
         self.storage.delete_claimed(paths & self.claimed_files)
 
     def drop_claimed(self, needed: Set[str]) -> None:
-        """The job has ended: of what it claimed only that stays which a checkpoint needs."""
+        """The job has ended: of what it claimed, only what a checkpoint needs stays."""
         try:
             self.storage.delete_claimed(self.claimed_files - needed)
         except (SnapshotError, OSError) as error:
-            _LOG.warning("files that nobody needs stay: %s", error)
+            _LOG.warning("unneeded files could not be deleted: %s", error)
 
     # -- the end
 
@@ -189,7 +189,7 @@ class Home:
         try:
             self.storage.leave_trace(trace)
         except (BeadlineError, OSError) as error:
-            _LOG.warning("the job has finished, but can't leave a note of that: %s", error)
+            _LOG.warning("the job has finished, but could not record that: %s", error)
 
     def leave(self) -> None:
         """The job did not begin. What it was to start from stays as it is."""
@@ -205,4 +205,4 @@ class Home:
         try:
             self.storage.remove(comes_again=again)
         except (SnapshotError, OSError) as error:
-            _LOG.warning("the job has ended, but its folder stays: %s", error)
+            _LOG.warning("the job has ended, but its folder could not be removed: %s", error)

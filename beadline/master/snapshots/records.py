@@ -7,12 +7,12 @@ TRIGGERED  it has a number, and waits for the step that runs       PREPARING, WR
 PREPARING  it has a snapshot; a thread makes output ready          WRITING, GIVEN_UP
 WRITING    a thread makes it durable                               COMPLETE, GIVEN_UP
 COMPLETE   it is durable. A checkpoint can be gone back to         PUBLISHING, gone
-PUBLISHING a thread makes the output visible that it holds         COMPLETE, gone
+PUBLISHING a thread makes its output visible                       COMPLETE, gone
 GIVEN_UP   nobody waits for it; a thread may still be at it, and   gone
            what it names must stay for as long
 ========== ======================================================= ===========================================
 
-A record is gone when nothing is left to know of it: a checkpoint that was discarded, a savepoint that is the user's.
+A record is gone when it is of no more use: a checkpoint that was discarded, a savepoint that is the user's.
 Only the job master's thread changes records; what threads make is the result of their future.
 """
 
@@ -45,8 +45,8 @@ class Phase(Enum):
 class Record:
     """One checkpoint or savepoint.
 
-    :ivar request: of whoever asked for it, None if the clock did, or if it was answered
-    :ivar taken: the sealed step, until the functions have heard what became of it
+    :ivar request: the request for it, None if the clock asked, or if it was answered
+    :ivar taken: the sealed step, until the functions have heard how it ended
     :ivar prepared: the same with the sinks' output made ready: what is written
     :ivar stored: where it is
     :ivar work: what a thread does for it now
@@ -106,11 +106,11 @@ class Records:
         self._records.pop(record.id, None)
 
     def sink_data(self) -> list[Any]:
-        """What all of them hold of the sinks."""
+        """What all of them hold for the sinks."""
         return [snapshot.committables() for record in self for snapshot in record.snapshots]
 
     def newest(self, completed: set[int]) -> str | None:
-        """Where the newest checkpoint is that somebody could go on from, also if the job has not heard of it yet.
+        """Where the newest checkpoint to go on from is, even if the job has not heard of it yet.
 
         :param completed: the numbers of those that count
         """

@@ -47,7 +47,7 @@ class CanonicalSavepoints:
         return fill
 
     def cancel(self, id: int) -> None:
-        """Nobody wants the savepoint any more; one that is not under way is not begun."""
+        """The savepoint is not needed any more; if it has not begun, it does not begin."""
         with self._lock:
             self._cancelled.add(id)
             tasks = self._under_way.get(id)
@@ -59,7 +59,7 @@ class CanonicalSavepoints:
 
         1. cut it into tasks
         2. let workers write the files, and make them durable
-        3. refer to the files that they name; whatever else there is comes from tries that failed, and goes
+        3. refer to the files that they name; all other files come from failed tries, and are removed
         """
         plan = canonical.plan_of(snapshot, bundle.folder)
         # A job that is to end runs no steps that would need a slot.

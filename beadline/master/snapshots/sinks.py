@@ -31,7 +31,7 @@ from beadline.runtime.messages import SubtaskAck
 # [[number, part], …]}.
 SinkData = Mapping[str, Any]
 
-# Up to so many bytes the driver pre-commits itself, a few parts at a time.
+# Up to this many bytes the driver pre-commits itself, a few parts at a time.
 _LIGHT = 32 << 20
 _THREADS = 8
 
@@ -111,7 +111,7 @@ class Sinks:
             self.tidy()
 
     def _publish_at_once(self, final: bool) -> None:
-        """What no checkpoint holds; at the end also what only those hold that were given up."""
+        """Publish what no checkpoint holds; at the end also what only abandoned checkpoints hold."""
         ready = {
             number: output
             for number, output in self._outputs.items()
@@ -159,7 +159,7 @@ class Sinks:
         }
 
     def precommit(self, data: SinkData) -> dict[str, Any]:
-        """Make everything ready for a checkpoint to be written, and give what it stores. Runs beside the steps.
+        """Make everything ready for a checkpoint to be written, and give what it stores. Runs alongside the steps.
 
         1. pre-commit what an earlier checkpoint has not
         2. make durable what stays staged
@@ -204,7 +204,7 @@ class Sinks:
         items: list[Any],
         weight: Callable[[Any], int] | None = None,
     ) -> list[Any]:
-        """Call a function on items: in tasks, or here if it is told that they are light.
+        """Call a function on items: in tasks, or here if they are light.
 
         A checkpoint must not wait for a slot that a slow step may hold for long.
         """
@@ -215,16 +215,16 @@ class Sinks:
         return self._engine.run_each(function, items, self._group, what)
 
     def precommitted(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot as a checkpoint stores it. Runs beside the steps."""
+        """The snapshot as a checkpoint stores it. Runs alongside the steps."""
         return _with(snapshot, self.precommit(snapshot.committables()))
 
     def portable(self, snapshot: Snapshot, commits: bool) -> Snapshot:
-        """The snapshot for a savepoint, which outlives what is staged. Runs beside the steps.
+        """The snapshot for a savepoint, which outlives what is staged. Runs alongside the steps.
 
         What an earlier checkpoint has released is published and left out: it must not come from the savepoint again.
 
         :param commits: whether its completion publishes. What it holds is then pre-committed, as in a checkpoint, so
-            that whoever starts from it can tell what has been published
+            that a job that starts from it can tell what has been published
         """
         data = snapshot.committables()
         outputs = [output for held in data.values() for output in self._outputs_in(held)]
@@ -253,7 +253,7 @@ class Sinks:
         return [(output.uid, output.committable) for output in ready]
 
     def publish(self, ready: list[tuple[str, Any]]) -> None:
-        """Runs beside the steps; may be repeated."""
+        """Runs alongside the steps; may be repeated."""
         for uid, committer in self._committers.items():
             own = [committable for owner, committable in ready if owner == uid]
             if own:
@@ -275,7 +275,7 @@ class Sinks:
         3. publish what it names; what was published before is left alone
         4. remove what nobody needs
 
-        A sink that the checkpoint knows nothing of begins from the beginning.
+        A sink that is not in the checkpoint begins from the beginning.
         """
         self._engine.cancel(self._group)
         self._engine.wait_until_quiet(self._group)

@@ -41,7 +41,7 @@ class Writing:
         savepoints: CanonicalSavepoints,
         post: Callable[[Event], None],
     ) -> None:
-        # What the job started from belongs to somebody else, who may delete it once there is a checkpoint.
+        # What the job started from is not its own, and may be deleted once there is a checkpoint.
         self._copy_foreign = settings.claim_mode is ClaimMode.NO_CLAIM
         self._storage = storage
         self._sinks = sinks
@@ -69,7 +69,7 @@ class Writing:
         self._run(record, self._writers, self._storage.write, snapshot, self._copy_foreign)
 
     def _save(self, take: Take, snapshot: Snapshot, request: Request, exporter: Exporter) -> Stored:
-        """Write a savepoint, for as long as there is state: no checkpoint waits for it."""
+        """Write a savepoint, however long that takes: no checkpoint waits for it."""
         assert request.directory is not None
         canonical = request.format is SavepointFormatType.CANONICAL
         fill = self._savepoints.filler(take, exporter) if canonical else None
@@ -102,7 +102,7 @@ class Writing:
         self._publisher.submit(int).result()
 
     def end(self, patience: float | None) -> None:
-        """Let everything come to its end.
+        """Wait until all threads are done.
 
         :param patience: seconds to wait at most for threads that talk to the engine
         """

@@ -23,7 +23,7 @@ def folder() -> Path:
 
 
 def java_command() -> str | None:
-    """The Java that Spark starts, be it there or not; None if nothing names one."""
+    """The Java that Spark starts, whether it exists or not; None if nothing names one."""
     home = os.environ.get("JAVA_HOME")
     return os.path.join(home, "bin", "java") if home else shutil.which("java")
 

@@ -44,7 +44,7 @@ _STEP_SESSION = {
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
     "spark.sql.execution.arrow.pyspark.selfDestruct.enabled": "false",
-    # With it, steps and the tasks beside them have Python workers of two kinds. Those beside them then start with the
+    # With it, steps and the tasks alongside them have two kinds of Python workers. The second kind then starts with the
     # first merge: for more than a second all tasks wait, and their libraries are in memory twice.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
@@ -102,18 +102,18 @@ class SparkEngine(Engine):
             return ""
         folder = os.environ.get("SPARK_LOCAL_DIRS") or self.context.getConf().get("spark.local.dir", "/tmp")
         return (
-            f". It is Spark's own folder that is full, spark.local.dir ({folder}), where it keeps what its tasks "
+            f". The full folder is Spark's own, spark.local.dir ({folder}), where it keeps what its tasks "
             f"exchange. {FREE_SPACE}"
         )
 
     def warnings(self) -> list[str]:
-        """Settings of a session that was not made here and that Beadline minds."""
+        """Warnings about settings of a session that Beadline did not make."""
         conf = self.context.getConf()
         found = []
         if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
             found.append(
-                "spark.dynamicAllocation.enabled=true: Spark takes idle executors away, and their "
-                "cached state with them"
+                "spark.dynamicAllocation.enabled=true: Spark removes idle executors, and their "
+                "cached state is lost with them"
             )
         if not self.is_local and conf.get("spark.shuffle.reduceLocality.enabled", "true") != "false":
             found.append(

@@ -1,4 +1,4 @@
-"""Whether Spark is still there, and nothing else of what PySpark does not tell in public.
+"""Whether Spark is still there. This module alone uses private parts of PySpark for that.
 
 PySpark has no call that says whether the JVM lives and the SparkContext runs. What is read here instead, all of it
 private: the gateway's process, the context's Java object, and the server for accumulators, which complains aloud when
@@ -124,7 +124,7 @@ class _BrokenConnections(logging.Filter):
 
 
 class _QuietEnd:
-    """Of the accumulator server's errors, drops the one that means that the JVM has closed its end."""
+    """Drops the accumulator server's error that means that the JVM has closed its end."""
 
     def __init__(self, otherwise: Any) -> None:
         self._otherwise = otherwise

@@ -1,4 +1,4 @@
-"""Spark sessions: the active one, or a quiet one of our own; and what of Spark's own words reaches the terminal."""
+"""Spark sessions: the active one, or a quiet one of our own; and which of Spark's messages reach the terminal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from beadline.master.telling import is_machinery, verbose
 
 _OLDEST_JAVA = 17
 
-# The JVM shares its cores with the Python workers, who do the work: it moves bytes and plans steps. Its optimising
-# compiler, a collector that runs beside, and compressing what only crosses a local disk cost more than they give.
+# The JVM shares its cores with the Python workers, which do the work: it moves bytes and plans steps. Its optimising
+# compiler, a concurrent collector, and compressing what only crosses a local disk cost more than they give.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 _OWN_SESSION = {
     "spark.driver.host": "127.0.0.1",
@@ -76,7 +76,7 @@ def find_session(java_options: str | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("beadline").master(os.environ.get("BEADLINE_MASTER", "local[*]"))
-    # A task that fails is run again, or its error reaches the driver; Java's account of it would bury that.
+    # A task that fails is run again, or its error reaches the driver; Java's stack trace would bury that.
     level = "ERROR" if verbose() else "OFF"
     for key, value in {**_OWN_SESSION, "spark.log.level": level}.items():
         builder = builder.config(key, value)
@@ -152,7 +152,7 @@ def _pass_on(source: int, target: int) -> None:
 
 
 def without_noise(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """What a user wants to see of the standard error of Spark and its workers.
+    """The part of the standard error of Spark and its workers that a user wants to see.
 
     A traceback is held back until it is whole. It is dropped if all frames are Spark's and Python's own, and it ends
     in a broken connection.

@@ -43,8 +43,8 @@ _LOG = logging.getLogger("beadline")
 # Jobs that start at the same time make archives of the same names, and Spark takes a name once.
 _one_at_a_time = threading.Lock()
 
-# Workers on the driver's machine find a test suite on the driver's path. Shipped, it would be other code, and need
-# other workers, with every module of tests that is loaded.
+# Workers on the driver's machine find a test suite on the driver's path. If it were shipped, each test module that is
+# loaded would make other code, which needs other workers.
 _TESTS = frozenset({"tests", "conftest"})
 
 
@@ -144,7 +144,7 @@ def _archive(kind: str, files: Mapping[str, Path], method: int = zipfile.ZIP_DEF
 
 
 def _linked(kind: str, archive: str, ending: str | None = None) -> Path:
-    """An archive that is there already, under a name of its content."""
+    """An existing archive, under a name made from its content."""
     digest = xxhash.xxh3_128()
     _update(digest, Path(archive))
     path = _folder() / f"{kind}-{digest.hexdigest()}{ending or archive_ending(archive)}"
@@ -166,7 +166,7 @@ _made_folder: Path | None = None
 
 
 def _folder() -> Path:
-    """Where archives lie that executors may ask for, as long as the driver lives."""
+    """Where archives for the executors are, as long as the driver lives."""
     global _made_folder
     if _made_folder is None:
         _made_folder = Path(tempfile.mkdtemp(prefix="beadline-code-"))

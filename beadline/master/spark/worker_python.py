@@ -1,7 +1,7 @@
-"""Is it the workers' Python? Told from what Spark says of a failed step, so that good jobs pay nothing.
+"""Does a step fail because of the workers' Python? Spark's error shows it, so that good jobs pay nothing.
 
 A session that the user made may run its workers with another Python than the driver's: ``PYSPARK_PYTHON`` is not set,
-say, and ``python3`` is the system's. Such a worker fails before any code of Beadline runs in it, each time alike.
+for example, and ``python3`` is the system's. Such a worker always fails before any code of Beadline runs in it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _OURS = sys.version.partition(" ")[0]
 _NEEDED = ("pyarrow", "pandas", "cloudpickle", "xxhash", "sortedcontainers", "yaml")
-# What Beadline said itself in a worker.
+# What Beadline itself raised in a worker.
 _SAID = re.compile(r"beadline\.errors\.EnvironmentSetupError: (.+)")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _OTHER_VERSION = re.compile(r"\[PYTHON_VERSION_MISMATCH\].*?version: ([\d.]+)")

@@ -15,7 +15,7 @@ from beadline.state.timers import TimerTable
 
 
 class Fate(Enum):
-    """What becomes of an operator or of one of its states."""
+    """What happens to an operator or to one of its states."""
 
     RESTORED = "restored"
     NEW = "new"
@@ -129,7 +129,7 @@ class Comparison:
             raise SnapshotError(f"the job can't start from {pointer}, for {len(refusals)} reasons:{listed}")
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
-        """The table: operator, state, what becomes of it, what changed."""
+        """The table: operator, state, what happens to it, what changed."""
         for operator in self.operators:
             what = f"{operator.name} (uid {operator.uid})" + (", generated" if operator.generated else "")
             if operator.fate is Fate.STATELESS:

@@ -1,4 +1,4 @@
-"""A snapshot beside a program: what of its state goes where, and whether the job may start from it.
+"""A snapshot compared with a program: where its state goes, and whether the job may start from it.
 
 Nothing is changed here, and nothing is read but the snapshot's metadata. The answer is a
 :class:`~.comparison.Comparison`: a table for the log and the command line, the reasons why the job can't
@@ -49,7 +49,7 @@ class _Draft:
 def compare(
     snapshot: Snapshot, plan: Plan, declared: Mapping[int, DeclaredStates], allow_unclaimed: bool = False
 ) -> Comparison:
-    """What becomes of a snapshot's state in a program.
+    """What happens to a snapshot's state in a program.
 
     :param declared: by node, what the program's functions declare in ``open``
     """
@@ -97,7 +97,7 @@ class Acceptance:
         self.comparison, self.plan = made, made.plan
 
     def migrations(self, snapshot: Snapshot) -> list[Migration]:
-        """What is to be rewritten before the job goes on from a snapshot: that which it was accepted with, or another
+        """What is to be rewritten before the job goes on from a snapshot: the one it was accepted with, or another
         checkpoint of the job, which an earlier program may have written."""
         if self._declared is None:
             return []  # it began with nothing: all its checkpoints are its own
@@ -180,7 +180,7 @@ def _compare_max(node: PlanNode, held: OperatorSnapshot, draft: _Draft) -> None:
     if node.parallelism > theirs:
         draft.refusals.append(
             f"{_name(node)} has parallelism {node.parallelism}, and its state was written with max parallelism "
-            f"{theirs}, beyond which it can't be dealt out: set a parallelism of at most {theirs}"
+            f"{theirs}, so no more than {theirs} subtasks can share it: set a parallelism of at most {theirs}"
         )
     elif node.chosen_max and node.max_parallelism != theirs:
         draft.notes.append(f"max parallelism {theirs} → {node.max_parallelism}")
@@ -204,7 +204,7 @@ def _compare_keys(node: PlanNode, held: OperatorSnapshot, draft: _Draft) -> None
 
 
 def _lost(node: PlanNode, held: OperatorSnapshot) -> list[str]:
-    """What the operator of that uid has no use for any more."""
+    """What the operator of that uid can no longer use."""
     lost = []
     if any(handle is not None and handle.runs for handle in held.keyed) and not node.keyed:
         lost.append("state by key")
@@ -215,7 +215,7 @@ def _lost(node: PlanNode, held: OperatorSnapshot) -> list[str]:
     if not lost:
         return []
     text = (
-        f"{_name(node)} has {' and '.join(lost)} in the snapshot, and is no such operator any more. Give it another "
+        f"{_name(node)} has {' and '.join(lost)} in the snapshot, but is no longer such an operator. Give it another "
         "uid, or drop this state with --allow-non-restored-state"
     )
     return [text]
@@ -234,7 +234,7 @@ def _compare_states(node: PlanNode, held: OperatorSnapshot, declared: DeclaredSt
             found.append(_compare_state(node, before[place], new, declared.hooks.get(place, ())))
         elif undescribed:
             found.append(
-                StateComparison(shown_name(new), Fate.RESTORED, None, new, "if it is there: it is not described")
+                StateComparison(shown_name(new), Fate.RESTORED, None, new, "if it is there; it is not described")
             )
         else:
             found.append(StateComparison(shown_name(new), Fate.NEW, None, new, type_of(new)))
@@ -271,7 +271,7 @@ def _undeclared(node: PlanNode, old: StateDescription, declared: DeclaredStates)
 
 def check_declared(node: PlanNode, old: StateDescription, new: StateDescription) -> None:
     """Refuse a state that was declared when the job already ran, and is not what the snapshot has."""
-    # Values of a type that was not declared are what they are: nothing says that they don't fit.
+    # Values without a declared type are taken as they are: nothing says that they don't fit.
     verdict = compatible(old if old.type else replace(old, type=new.type), new)
     if verdict.migrate:
         verdict = Verdict("it could be migrated before the job starts, if it were declared in open()")

@@ -1,7 +1,7 @@
 """State whose declared type has changed is rewritten before the first step, by a Spark job of its own.
 
 The job then goes on as if the state had always been so. The snapshot is only read. What is written goes to the job's
-own folder, named by content, and counts when handles name it: a crash on the way leaves files that nobody names, which
+own folder, named by content, and counts when handles name it: a crash meanwhile leaves files that nobody names, which
 are dropped with other orphans. A job that fails before its first checkpoint goes back to the snapshot, and does it
 again.
 """
@@ -34,9 +34,9 @@ Run = Callable[[list[MigrationRequest]], Sequence[Migrated]]
 def migrated(snapshot: Snapshot, migrations: Iterable[Migration], run: Run) -> Snapshot:
     """The snapshot with some states as the program declares them.
 
-    1. one request a subtask with keyed state, and one a part of operator state, of the operators concerned
+    1. one request per subtask with keyed state and one per part of operator state, for the operators concerned
     2. run them all; a value that can't be converted ends it
-    3. put the new runs into the handles, and the new descriptions beside them
+    3. put the new runs into the handles, together with the new descriptions
     """
     by_operator: dict[str, list[Migration]] = {}
     for migration in migrations:

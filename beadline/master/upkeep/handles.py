@@ -1,4 +1,4 @@
-"""The driver's book of state: which version each subtask stands at, and which files its runs are in."""
+"""The driver's book of state: the version of each subtask, and the files of its runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _weight(result: MergeResult) -> int:
 
 @dataclass
 class _Spot:
-    """Where the runs of a window that is being merged lie in their handle now.
+    """Where the runs of a window that is being merged are in their handle now.
 
     :ivar free: merging it costs no allowance
     """
@@ -89,13 +89,13 @@ class StateBook:
             try:
                 self._pack()
             except OSError as error:  # a full disk, say: they ride along until it has space again
-                _LOG.warning("runs of state stay in memory for now: %s", error)
+                _LOG.warning("runs of state could not be written yet and stay in memory: %s", error)
 
     def advance_states(self, states: Iterable[tuple[tuple[int, int], OperatorStateHandle]]) -> None:
         """A step was sealed: where operator state stands now, for the subtasks where it changed."""
         for key, handle in states:
             self.states[key] = handle
-            # What did not change is still where the job was restored from, which may be somebody else's.
+            # What did not change is still in the snapshot that the job was restored from, which may be another owner's.
             self._written.update(path for path in handle.paths if path.startswith(self._own_folder))
 
     def states_for(self, node: int, subtask: int) -> OperatorStateHandle | None:
@@ -121,7 +121,7 @@ class StateBook:
         return len(inline) > _INLINE_RUNS or sum(run.size for run in inline) > _INLINE_BYTES
 
     def _pack(self) -> None:
-        """Write all inline runs, one behind the other, to one file; nothing needs to be decoded for that."""
+        """Write all inline runs, one after the other, to one file; nothing needs to be decoded for that."""
         data = b"".join(run.inline or b"" for handle in self.handles.values() for run in handle.runs)
         path = self._files.write(f"{xxhash.xxh3_128_hexdigest(data)}.pack", data)
         self._written.add(path)
@@ -149,7 +149,7 @@ class StateBook:
             for key, handle in self.handles.items()
             for window in windows_of(handle, self._groups_of(*key), (keys or {}).get(key, 0))
         ]
-        self._spots.clear()  # nobody merges any of the windows before
+        self._spots.clear()  # none of the windows before is being merged
         requests: list[MergeRequest] = []
         for window, key in sorted(wanted, key=lambda found: (found[0].weight, found[1])):
             self._windows += 1
@@ -176,7 +176,7 @@ class StateBook:
         return key_group_range(subtask, node.parallelism, node.max_parallelism)
 
     def take_merges(self, results: Iterable[MergeResult]) -> None:
-        """Replace key groups of runs by what they were merged to. What is left of the runs follows behind; what the
+        """Replace key groups of runs by what they were merged to. What is left of the runs follows; what the
         allowance does not pay for is taken later."""
         for result in results:
             assert result.run.path is not None
@@ -194,11 +194,11 @@ class StateBook:
     def _take(self, result: MergeResult) -> None:
         """Replace key groups of a window's runs by what they were merged to.
 
-        1. find the window: it lies where it was planned, or as far from there as others have grown or shrunk since
+        1. find the window: it has moved as far as others before it have grown or shrunk since it was planned
         2. check that its runs are the very ones that were merged
         3. put the merged run first, and what is left of the others after it
-        4. name them anew. A name stands for all that a store holds that has come so far, and only the last of the
-           window still has the same below it
+        4. give them new names. A name stands for everything up to that run, and only the last run of the window still
+           has the same runs below it
         """
         request = result.request
         spot, groups = self._spots.get(request.window), self._groups_of(request.node, request.subtask)
@@ -210,7 +210,7 @@ class StateBook:
         if not window or min(map(first_group, window)) != part.start:
             return  # the part before it was lost
         if [run.content for run in within(window, part)] != [run.content for run in request.runs]:
-            _LOG.warning("a merge of runs is dropped, because others lie in their place now: %r", request)
+            _LOG.warning("a merge of runs is dropped, because other runs have taken their place: %r", request)
             return
         left = within(window, range(part.stop, groups.stop))
         below = handle.runs[spot.start - 1].version if spot.start else handle.root
@@ -227,7 +227,7 @@ class StateBook:
         spot.start, spot.stop = spot.start + 1, spot.stop + grown
 
     def live_files(self) -> set[str]:
-        """The files behind the current versions, and those that are to be."""
+        """The files of the current versions, and of those in the making."""
         live = {run.path for handle in self.handles.values() for run in handle.runs if run.path is not None}
         live.update(result.run.path for result in self._merged if result.run.path is not None)
         return live.union(*(states.paths for states in self.states.values()))

@@ -16,7 +16,7 @@ from beadline.runtime.messages import MergeRequest, MergeResult
 
 _LOG = logging.getLogger("beadline")
 
-# The tasks that run when a job ends may take so long to come to their end.
+# How long tasks that run when a job ends may take to finish.
 _LAST_TASKS_SECONDS = 3.0
 
 
@@ -81,7 +81,7 @@ def drop_garbage(
     """Delete files that neither the running job nor its checkpoints need.
 
     :param needed: by checkpoints
-    :param freed: what a checkpoint has just let go of
+    :param freed: what a checkpoint has just released
     :returns: why they stay for now, if they do
     """
     book.own(freed)
@@ -90,5 +90,5 @@ def drop_garbage(
         delete(garbage)
     except (SnapshotError, OSError) as error:
         book.own(garbage)  # to be tried again
-        return f"files that nobody needs stay for now: {error}"
+        return f"unneeded files could not be deleted yet: {error}"
     return None

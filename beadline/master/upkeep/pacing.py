@@ -14,8 +14,8 @@ class Limits:
     """Bounds of a step.
 
     :ivar target_seconds: what a step with a backlog should take
-    :ivar max_growth: how many times larger than the last a step may be, as far as it may take longer than the target.
-        It may be larger still if it would not, even if all the time of the last one had gone into its records
+    :ivar max_growth: how many times larger than the last a step may be, if it might take longer than the target. It may
+        be larger still if it would not, even if all the time of the last one had gone into its records
     """
 
     first_rows: int = 2_000
@@ -27,11 +27,11 @@ class Limits:
     max_growth: float = 4.0
 
 
-# A step should take so many times its overhead, even if a short checkpoint interval asks for shorter ones.
+# A step should take this many times its overhead, even if a short checkpoint interval asks for shorter ones.
 _WORTH = 8
 # What takes longer than this is not overhead but due to the records.
 _MOST_OVERHEAD = 0.3
-# An entry that a step changed, however often, costs as much as so many records: it is written and applied.
+# An entry that a step changed, however often, costs as much as this many records: it is written and applied.
 _ENTRY = 2
 
 
@@ -54,9 +54,9 @@ class Pacing:
         return f"<Pacing: next step reads about {self.rows} records>"
 
     def sealed(self, rows: int, seconds: float, touched: int, sent_bytes: int = 0) -> None:
-        """Learn from a step that read ``rows`` records; one that read less than asked tells nothing of larger ones."""
+        """Learn from a step that read ``rows`` records; one that read less than asked says nothing of larger ones."""
         limits = self._limits
-        # Of a single step nobody knows which part is overhead: half of it, say.
+        # A single step does not show which part is overhead: half of it is assumed.
         empty = seconds * 0.5 if self._shortest is None else min(self._shortest, seconds)
         self._shortest = seconds if self._shortest is None else empty
         if rows <= 0 or rows < self.rows * 0.8:
@@ -85,7 +85,7 @@ class Pacing:
         rows, touched, _ = self._recent[-1]
         if len(self._recent) > 1:
             before, touched_before, _ = self._recent[-2]
-            # Steps of about the same size tell nothing of this; what others told still holds.
+            # Steps of about the same size say nothing about this; what other steps showed still holds.
             if abs(rows - before) > 0.2 * max(rows, before):
                 self._new = max(0.0, (touched - touched_before) / (rows - before))
         return min(self._new, touched / rows)

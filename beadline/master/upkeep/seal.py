@@ -86,7 +86,7 @@ def _said(by_task: Mapping[tuple[int, int], TaskAck]) -> str:
 
 
 def job_error(failure: Failure, printed: str = "") -> BeadlineError:
-    """What the user is told of a failure in a task."""
+    """The error that the user sees for a failure in a task."""
     if failure.error_type == StateMismatchError.__name__:
         return StateMismatchError(failure.message)
     where = f"operator '{failure.operator}' (subtask {failure.subtask})"

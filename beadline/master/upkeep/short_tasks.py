@@ -1,7 +1,7 @@
 """Tasks that run while steps do: merging state, writing savepoints.
 
 Spark does not pre-empt, so a long task would keep a step waiting. Therefore such work is cut into tasks of about a
-third of a second, and at most all but one of the slots have one at a time.
+third of a second, which take all slots but one at most.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ShortTasks(Generic[T, R]):
     def run(self, items: list[T], until_quiet: bool = False) -> list[R]:
         """The results in the order of the items.
 
-        :param until_quiet: come back, well or not, when no task is active any more. One may have run twice, and the
+        :param until_quiet: return or raise only when no task is active any more. One may have run twice, and the
             second one may still write.
         """
         self._waiting.extend(enumerate(items))
@@ -75,7 +75,7 @@ class ShortTasks(Generic[T, R]):
         return [self._results[number] for number in range(len(items))]
 
     def stop(self, at_once: bool = True) -> None:
-        """Nobody wants the results any more.
+        """The results are not needed any more.
 
         :param at_once: cancel running tasks too, which costs them their workers
         """
@@ -122,5 +122,5 @@ class ShortTasks(Generic[T, R]):
 
 
 def _worth_another_try(error: Exception) -> bool:
-    """What Beadline says of files that are given comes the same way every time."""
+    """Beadline's own errors about given files come again every time."""
     return not isinstance(error, BeadlineError)

@@ -1,12 +1,12 @@
 """Which runs of a handle become one, and how much of that is done between two checkpoints.
 
-Runs lie in layers, newest on top, and layers in tiers of like size. Ten of a tier become one of the next. All become
-one when those above the oldest are as large as it, if they hold many entries twice: what was loaded in several steps
-does not get any smaller. So a byte is rewritten a few times, however large the state grows.
+Runs lie in layers, newest on top, and layers in tiers of similar size. Ten layers of a tier become one of the next. All
+layers become one when those above the oldest are as large as the oldest, if they hold many entries twice: merging data
+that was loaded in several steps saves nothing. So a byte is rewritten a few times, however large the state grows.
 
 A large merge would make the next checkpoint upload a large part of the state. So merging a window of layers goes from
-its first key group to its last, as far as an allowance goes, and goes on behind the next checkpoint: what is merged
-then lies beside what is left of the old runs. Nobody has to remember that, the shape of the handle tells it. The shape
+its first key group to its last, as far as an allowance goes, and goes on after the next checkpoint: what is merged
+then lies next to what is left of the old runs. Nobody has to remember that: the shape of the handle shows it. The shape
 may also come from changes of parallelism. That does not matter: any neighbouring runs may become one.
 """
 
@@ -27,9 +27,9 @@ _MERGE_AT_LEAST = 10
 # Layers are of one tier up to this many times the size of the newest; all small ones are.
 _LIKE = 3
 _SMALL = 4 << 10
-# Less is not worth making one of all.
+# Below this size, merging all is not worth it.
 _LEAST = 64 << 10
-# Between two checkpoints merges may write this many times what the steps wrote. Those of less than so much don't count.
+# Between two checkpoints merges may write this many times what the steps wrote. Merges up to ``FREE`` don't count.
 _REWRITE = 2.7
 FREE = 256 << 10
 
@@ -117,7 +117,7 @@ def _layers(runs: list[RunRef]) -> list[Layer]:
 
 
 def _old(layers: list[Layer]) -> int:
-    """How many layers there are without the newest."""
+    """How many layers there are, not counting the newest."""
     number, newest = len(layers), 0
     while number and newest < _KEEP_NEWEST:
         number -= 1
@@ -126,7 +126,7 @@ def _old(layers: list[Layer]) -> int:
 
 
 def first_group(run: RunRef) -> int:
-    """Of a run for which it is said which key groups count."""
+    """The first key group of a run whose key groups are known."""
     assert run.groups is not None
     return run.groups[0]
 
@@ -168,18 +168,18 @@ class Allowance:
         return f"<Allowance: {self.left} bytes left>"
 
     def wrote(self, size: int) -> None:
-        """A step wrote so many bytes of state."""
+        """A step wrote this many bytes of state."""
         self.left += int(_REWRITE * size)
 
     def pays(self, cost: int) -> bool:
-        """Whether so much may be written; then it is."""
+        """Whether this much may be written; if so, it is counted as written."""
         self._too_little = cost > self.left
         if not self._too_little:
             self.left -= cost
         return not self._too_little
 
     def pays_for(self, window: Window) -> list[range]:
-        """The slices of a window that may be merged; then they are."""
+        """The slices of a window that may be merged; they are counted as merged."""
         if window.weight <= FREE:
             return [groups for groups, _ in window.slices(max(1, window.weight))]
         slices = list(window.slices(self.left))
@@ -188,6 +188,6 @@ class Allowance:
         return [groups for groups, _ in slices]
 
     def checkpointed(self) -> None:
-        """A checkpoint was taken. What is left can't be used behind it, unless it was too little for anything."""
+        """A checkpoint was taken. What is left can't be used after it, unless it was too little for anything."""
         if not self._too_little:
             self.left = 0

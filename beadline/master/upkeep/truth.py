@@ -68,7 +68,7 @@ class Truth:
         )
 
     def seal(self, step: int, subtasks: list[SubtaskAck], ends: Mapping[int, dict[str, Any]]) -> int:
-        """A step is consistent: move on to what it made. Gives the number of records its sources read."""
+        """A step is consistent: its results become the truth. Gives the number of records its sources read."""
         for ack in subtasks:
             if ack.descriptions:
                 self._declare(ack.node, ack.descriptions)
@@ -177,7 +177,7 @@ class Truth:
             if same_graph:
                 self._locals.update(_by_place(node, held.locals))
             self._restore_timers(node, held)
-            # Of states that nobody declares any more too: they are kept, and somebody may want to read them.
+            # Also of states that are not declared any more: they are kept, and somebody may want to read them.
             self._descriptions[node.id] = {(d.scope, d.name): d for d in held.state_descriptions}
             self._restored.update(((node.id, d.scope, d.name), d) for d in held.state_descriptions)
 
@@ -219,8 +219,8 @@ def _by_place(node: PlanNode, values: Iterable[Any]) -> dict[Place, Any]:
 
 
 def _rescaled(root: Handle, groups: range, held: OperatorSnapshot) -> Handle:
-    """The runs that have something for some key groups. Of each only what its subtask owned counts: subtasks that came
-    from one share older runs, in which the other's keys are as they once were."""
+    """The runs that hold something of some key groups. In each, only what its subtask owned counts: subtasks that were
+    once one share older runs, in which the other's keys are out of date."""
     handle = root
     for subtask, theirs in enumerate(held.keyed):
         owned = key_group_range(subtask, held.parallelism, held.max_parallelism)

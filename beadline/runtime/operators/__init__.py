@@ -1,4 +1,4 @@
-"""The operators, one family a module, and :func:`make_operator`, which builds one from its spec."""
+"""The operators, one module per family, and :func:`make_operator`, which builds one from its spec."""
 
 from __future__ import annotations
 

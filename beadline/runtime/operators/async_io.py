@@ -1,8 +1,8 @@
 """The operator of asynchronous functions: many calls under way at a time, all of them finished within the step.
 
-Nothing that is under way has to be in state: a step is sealed whole, so the operator waits for its calls before the
-step ends. Results leave in the order of their records, whichever call came back first. Nobody could have seen a result
-before its step is sealed, and a task that is run again sends the same bytes.
+Open calls need not be in state: a step is sealed as a whole, so the operator waits for its calls before the step ends.
+Results leave in the order of their records, whichever call came back first: nobody sees a result before its step is
+sealed, and a task that is run again must send the same bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AsyncOperator(FunctionOperator):
         self._limit = max(_HELD, 4 * spec.capacity)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._records: list[Any] = []
-        # (number of records so far, the timestamps of the last of them, or the watermark or idleness behind them)
+        # (number of records so far, the timestamps of the last of them, or the watermark or idleness after them)
         self._segments: list[tuple[int, Any]] = []
 
     # -- the life of the function

@@ -52,7 +52,7 @@ class Operator:
         self.backend = KeyedBackend(self.node.name) if self.node.keyed else None
         self.context = SubtaskContext(self.node, self.subtask, self.backend, setup.parameters, setup.attempt)
         self.states = FunctionStates(self.node, self.subtask, self.context, setup.attempt, self.call_user)
-        # A record that its output refuses is a source's own; of other operators it is a result, which nobody keeps out.
+        # Only a source may drop a record that its output refuses; for other operators it is a result, never poison.
         owner = self.node if self.node.is_source else self.node.name
         self.output = Output(owner, self._output_type(), self.node.side_types)
         self.gate: WatermarkGate = WatermarkGate(())
@@ -69,14 +69,14 @@ class Operator:
     # -- the life of a function
 
     def functions(self) -> list[Function]:
-        """The operator's own function, then the key selectors and partitioners behind it."""
+        """The operator's own function, then the key selectors and partitioners after it."""
         found = self.node.spec.functions()
         for edge in self.node.outputs:
             found += edge.partitioning.functions()
         return found
 
     def open(self) -> None:
-        """Open the user's functions, once an object; those with operator state have taken it up before."""
+        """Open the user's functions, once per object; those with operator state have taken it up before."""
         for function in self.functions():
             self.call_user(function.open, self.context)
         self.opened = True
@@ -111,7 +111,7 @@ class Operator:
             self.gate.restore(gate)
             self.restore(own)
         else:
-            # The first step again: an attempt that was not sealed may have left its marks.
+            # The first step again: an attempt that was not sealed may have left something.
             self.restore(pickle.loads(self._untouched))
 
     def start(self) -> Iterator[None]:
@@ -122,7 +122,7 @@ class Operator:
         """Take back what :meth:`snapshot` gave."""
 
     def snapshot(self) -> Any:
-        """Small state of the subtask itself, beside keyed state."""
+        """Small state of the subtask itself, apart from keyed state."""
         return None
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
@@ -160,8 +160,8 @@ class Operator:
         ack.metrics = self.context.metrics.drain()
 
     def descriptions(self) -> tuple[StateDescription, ...]:
-        """Of the states, keyed and of the operator, that there are. They are told with every step: acknowledgements
-        pass through exchanges, and a task that is run again in a new worker has to send what the first one sent."""
+        """Of all keyed and operator states. They are sent with every step: acknowledgements pass through exchanges,
+        and a task that is run again in a new worker has to send what the first one sent."""
         keyed = self.backend.descriptions() if self.backend is not None else []
         return tuple(sorted(keyed + self.states.descriptions(), key=lambda state: (state.scope, state.name)))
 

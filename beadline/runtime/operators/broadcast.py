@@ -1,7 +1,7 @@
 """The operator over a stream and a broadcast one.
 
 The broadcast rows of a step come before its data, chunk by chunk over all channels in one order that is the same for
-every subtask. So every subtask makes the same of them, and a re-run makes it again.
+every subtask. So every subtask and every re-run gets the same state from them.
 """
 
 from __future__ import annotations

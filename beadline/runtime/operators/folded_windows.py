@@ -1,4 +1,4 @@
-"""The windows that most programs have, on a short path: tumbling and sliding ones in event time, with a fold.
+"""A short path for the windows of most programs: tumbling and sliding ones in event time, with a fold.
 
 Their trigger fires once, when the watermark passes the end of the window, and then the window is gone. So a window has
 one timer, registered with its first element of a step, and all that is left to do for an element is to fold it.
@@ -78,7 +78,7 @@ class FoldedWindowOperator(WindowOperator):
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         if timestamps is None:
-            super().records(input_index, records, timestamps, keys)  # which says what is missing
+            super().records(input_index, records, timestamps, keys)  # which raises an error that says what is missing
             return
         assert keys is not None
         self.records_in += len(records)
@@ -131,7 +131,7 @@ class FoldedWindowOperator(WindowOperator):
             if slot in base:
                 writes[slot] = None
             else:
-                writes.pop(slot, None)  # opened and over within the step: nobody needs to know
+                writes.pop(slot, None)  # opened and over within the step: there is nothing to store
             if result is None:
                 continue
             if get_result is not None:

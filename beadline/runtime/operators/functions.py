@@ -1,6 +1,6 @@
-"""Operators that call user functions, one class a shape.
+"""Operators that call user functions, one class per shape.
 
-They work on whole batches: the loop over records is the only per-record Python there is besides user code.
+They work on whole batches: apart from user code, the loop over records is the only Python that runs per record.
 """
 
 from __future__ import annotations

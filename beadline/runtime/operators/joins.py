@@ -19,7 +19,7 @@ from beadline.runtime.writer import Timestamps
 from beadline.state.codec import dumps, is_immutable, loads_trusted
 from beadline.state.store import Store
 
-# The width of a bucket is the interval's by this: more buckets are more to look through, fewer keep elements longer.
+# How many buckets an interval has: more of them take longer to search, fewer keep elements longer.
 _BUCKETS = 4
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 
@@ -32,7 +32,7 @@ class JoinWindowOperator(WindowOperator):
 
 
 class PairContext(ProcessJoinFunction.Context):
-    """The times of the pair in hand."""
+    """The times of the current pair."""
 
     def __init__(self) -> None:
         self.left = self.right = MIN_WATERMARK
@@ -59,7 +59,7 @@ class IntervalJoinOperator(KeyedFunctionOperator):
         super().__init__(setup)
         spec = self.node.spec
         assert isinstance(spec, IntervalJoinSpec)
-        # By side: how far behind and ahead of an element the other side's matches lie.
+        # By side: how far before and after an element the other side's matches are.
         self._bounds = ((spec.lower, spec.upper), (-spec.upper, -spec.lower))
         self._width = max(1, -(-(spec.upper - spec.lower + 1) // _BUCKETS))
         self._process = spec.function.process_element
@@ -74,7 +74,7 @@ class IntervalJoinOperator(KeyedFunctionOperator):
 
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
-        self._touched.clear()  # what an attempt registered that was not sealed is not registered
+        self._touched.clear()  # timers of an attempt that was not sealed are not registered
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         assert keys is not None
@@ -129,7 +129,7 @@ class IntervalJoinOperator(KeyedFunctionOperator):
                 if first <= other_time <= last:
                     if data is None:
                         data = b"" if is_immutable(record) else dumps(record)
-                    # Each pair gets an element of its own: the function may change what it is given.
+                    # Each pair gets its own copy: the function may change it.
                     own = loads_trusted(data) if data else record
                     if side == 0:
                         pair.left, pair.right = time, other_time

@@ -17,7 +17,7 @@ from beadline.state.codec import is_immutable
 
 
 class LookupOperator(FunctionOperator):
-    """Joins each element with the rows that have its key. Rows are made anew for each result, so that nobody can change
+    """Joins each element with the rows that have its key. Each result gets new row objects, so that nobody can change
     the table."""
 
     def __init__(self, setup: Setup) -> None:

@@ -14,7 +14,7 @@ OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
 class MergingWindows:
     """The merging windows of the current key, kept in map state: window to *state window*.
 
-    Contents stay where they are when a window grows: the grown window keeps the slot of one of those it was made of, so
+    Contents stay where they are when a window grows: the new window keeps the slot of one of the merged ones, so
     that an element costs the same however many came before it.
     """
 

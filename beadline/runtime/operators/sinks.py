@@ -77,7 +77,7 @@ class SinkOperator(Operator):
             raise UserCodeError(self.node, self._refused(records, timestamps), error) from error
 
     def _refused(self, records: list[Any], timestamps: Timestamps) -> Any:
-        """The record that the sink does not take, found by handing it one at a time: what is staged counts no more."""
+        """The record that the sink refuses, found by writing one record at a time: what is staged no longer counts."""
         for position, record in enumerate(records):
             times = None if timestamps is None else [timestamps[position]]
             try:

@@ -68,7 +68,7 @@ class SourceOperator(Operator):
             raise UserCodeError(f"source {self.node.name}", NO_RECORD, error, split) from error
 
     def _emit(self, records: list[Any], timestamps: Timestamps) -> None:
-        """Send records on, but for those that the output's type has refused too often."""
+        """Send records on, except those that the output's type has refused too often."""
         if self._poison:
             good = sift(self, records, timestamps, self._poison, self._to_side_output)
             if len(good) < len(records):

@@ -16,7 +16,7 @@ from beadline.state.store import Store
 class TimestampsOperator(Operator):
     """Assigns timestamps and makes watermarks.
 
-    A watermark follows every so many records, counted over the whole stream, and the last record of a step that
+    A watermark follows a fixed number of records, counted over the whole stream, and the last record of a step that
     caught up with its source: a replay of the same records makes the same watermarks, wherever steps are cut, and a
     slow stream still moves on. Idleness is decided by the step's processing time.
     """

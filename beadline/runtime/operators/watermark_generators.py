@@ -38,7 +38,7 @@ class _Said(WatermarkOutput):
 class GeneratedWatermarksOperator(TimestampsOperator):
     """Asks the generator at each record, and periodically where the built-in strategies send their watermarks.
 
-    The generator's fields are in the operator's snapshot: a step that is run again finds it as it was.
+    The generator's fields are in the operator's snapshot: a step that is run again begins with the same generator.
     """
 
     def __init__(self, setup: Setup) -> None:

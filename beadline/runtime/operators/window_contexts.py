@@ -1,4 +1,4 @@
-"""What assigners, triggers and window functions are told."""
+"""The contexts of assigners, triggers and window functions."""
 
 from __future__ import annotations
 

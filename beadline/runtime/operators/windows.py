@@ -1,7 +1,7 @@
 """The window operator: assigns elements to windows, lets triggers decide, evaluates, cleans up.
 
 Contents live in keyed state by (key, window); with a fold they are one accumulator. A window and everything that
-belongs to it is dropped when the time behind its end and its allowed lateness has passed.
+belongs to it is dropped when its end and its allowed lateness have passed.
 """
 
 from __future__ import annotations
@@ -130,14 +130,14 @@ class WindowOperator(KeyedFunctionOperator):
         return True
 
     def _held(self, record: Any, time: int) -> Any:
-        """An evictor may ask for an element's time, so that it is kept beside it."""
+        """An evictor may ask for an element's time, so the time is kept with it."""
         return record if self._spec.evictor is None else (time, record)
 
     def _merged(self, result: Any, merged: list[Any], state_window: Any, merged_states: list[Any]) -> None:
         """Several windows have become one: merge triggers and contents, drop the old windows' timers."""
         if self._is_late_end(result):
             raise ConfigurationError(
-                f"the windows {merged} were merged to {result}, whose end lies behind the watermark "
+                f"the windows {merged} were merged to {result}, whose end is before the watermark "
                 f"{self.clock.watermark}; a merging assigner must not make windows that are already over"
             )
         self._enter_window(result)

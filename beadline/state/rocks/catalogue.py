@@ -46,7 +46,7 @@ class Catalogue:
         self._made: dict[tuple[int, str, bool], Known] = {}
 
     def load(self, data: bytes | None) -> None:
-        """Take what a database says of itself; None if it is empty."""
+        """Take what a database says about itself; None if it is empty."""
         found: dict[str, tuple[int, str, bool]] = {} if data is None else marshal.loads(data)
         self._tables = {name: self._table(*entry) for name, entry in found.items()}
 

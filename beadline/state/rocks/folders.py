@@ -1,9 +1,9 @@
-"""Where databases lie, whose they are, and how those of the dead go away.
+"""Where databases are, which worker has them, and how those of dead workers are removed.
 
 ``<local dir>/beadline-rocksdb/<run>/<node>-<subtask>`` is common to the workers of a machine: one at a time has its
 lock. ``…/<run>/worker-<process>/`` is the :class:`Workplace` of one worker, which has its lock for as long as it lives.
 A workplace whose lock is free was left by a worker that died; a run without a workplace is over, or all its workers
-died. Whoever comes next removes both.
+died. The next worker that comes removes both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _held: set[str] = set()
 class Lock:
     """The right to use a folder, which one process has at a time and loses when it dies.
 
-    POSIX locks are not inherited by processes that user code forks; within this process a set does the work.
+    Processes that user code forks don't inherit POSIX locks; within this process a set takes their place.
     """
 
     def __init__(self, folder: str) -> None:
@@ -77,7 +77,7 @@ class Lock:
 
 
 class Workplace:
-    """This worker's part of a run's folder. It is there as long as one of its stores needs it.
+    """This worker's part of a run's folder. It exists as long as one of its stores needs it.
 
     :ivar run_folder: where the common databases lie
     """
@@ -105,7 +105,7 @@ class Workplace:
         self._stores += 1
 
     def leave(self) -> bool:
-        """A store is closed; the last one takes the workplace along. True if it did."""
+        """A store is closed; with the last one the workplace is removed. True if it was."""
         self._stores -= 1
         if self._stores > 0:
             return False

@@ -32,7 +32,7 @@ def unpack(data: bytes) -> Any:
 
 
 def owned(owner: Any, data: bytes) -> bytes:
-    """A value with what its row belongs to."""
+    """A value with the owner of its row."""
     name = dumps(owner)
     return _OWNED + len(name).to_bytes(4, "big") + name + data
 
@@ -47,7 +47,7 @@ def split_owner(data: bytes) -> tuple[Any, bytes]:
     return loads(data[5:end]), data[end:]
 
 
-# -- lists: segments, one after the other, so that appending is putting bytes behind bytes
+# -- lists: segments, one after the other, so that appending is concatenating bytes
 
 
 def pack_segment(items: list[Item]) -> bytes:

@@ -2,9 +2,9 @@
 
 Workers take turns with the subtasks of their executor. While a subtask's state is small, each worker has a database of
 its own for it, which stays open between steps and takes from the runs what other workers wrote. Once the state is large
-there is one database for the machine: whoever has the task opens it under its lock, and closes it when the task ends.
+there is one database for the machine: the worker with the task opens it under its lock, and closes it afterwards.
 
-A database carries the version it stands at. One outside of a handle's chain is emptied and built anew from the runs.
+A database carries its version. If that is not in a handle's chain, it is emptied and built again from the runs.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class RocksStore(Store):
     def advance(self, handle: Handle, read: Read) -> bool:
         """Bring the database to a handle's version.
 
-        1. open the worker's own database; for large state the common one, or its own if somebody else has that
-        2. empty it if it stands outside of the handle's chain
+        1. open the worker's own database; for large state the common one, or its own if another worker has that
+        2. empty it if its version is not in the handle's chain
         3. write what follows, each run with the version it leads to
         """
         self._large = self._large or _is_large(handle, self._settings.own_bytes)
@@ -140,8 +140,8 @@ class RocksStore(Store):
             self._start_over(handle.root)
             runs = handle.runs
         for run in runs:
-            # What is pending leads on from where the task worked: a run of that version may be one that was merged
-            # of several, and the database may stand before them.
+            # Pending changes follow the version that the task worked on. A run of that version may have been merged
+            # from several, and the database may be at a version before them.
             content = self._pending.pop((self.version, run.version), None)
             if content is not None:
                 self._filled = None
@@ -171,7 +171,7 @@ class RocksStore(Store):
         self._catalogue.load(self._database.get(_TABLES))
 
     def _move_in(self) -> None:
-        """The common database is this worker's for the task. If there is none yet, its own becomes the common one."""
+        """Take the common database for the task. If there is none yet, the worker's own becomes the common one."""
         if self._own is None:
             return
         if self._rows is not None:
@@ -231,7 +231,7 @@ class RocksStore(Store):
         self._rows.renew()
 
     def _write(self, content: RunContent, version: str) -> None:
-        """Write changes with the version they lead to. Of the worker's own database nobody else expects it to be
+        """Write changes with the version they lead to. Nobody else expects the worker's own database to be
         complete: values stay in memory as long as they may."""
         batch = self._batch()
         for name, table in content.items():
@@ -265,7 +265,7 @@ class RocksStore(Store):
             self._settle(name)
 
     def _settle(self, name: str) -> None:
-        """Write the values of a table that were put off."""
+        """Write the delayed values of a table."""
         if unwritten := self._remembered[name].unwritten:
             batch = self._batch()
             self._catalogue.fill(batch, name, self._catalogue.changes(name, unwritten))
@@ -344,7 +344,7 @@ class RocksStore(Store):
 
     def release(self) -> None:
         """Close the common database, so that the worker that gets the subtask next can open it: RocksDB writes to disk
-        what it still has in memory. The worker's own stays open, unless too many are."""
+        what it still has in memory. The worker's own database stays open, unless too many are."""
         if self._own is None:
             try:
                 self._disconnect()
@@ -352,8 +352,8 @@ class RocksStore(Store):
                 if not is_full(error):
                     raise
                 raise StorageError(
-                    f"RocksDB finds no room: {error}. {FREE_SPACE}. Another folder can be "
-                    "named with state.backend.rocksdb.localdir"
+                    f"RocksDB has no space left: {error}. {FREE_SPACE}. To use another folder, set "
+                    "state.backend.rocksdb.localdir"
                 ) from error
             finally:
                 self._lock.release()
@@ -379,7 +379,7 @@ class RocksStore(Store):
             self._own = None
 
     def close(self) -> None:
-        """Let go of everything, files too, unless somebody else works with them."""
+        """Release everything, files too, unless another worker uses them."""
         if not self._entered:
             return
         self._pending.clear()

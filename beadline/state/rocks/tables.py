@@ -27,8 +27,8 @@ class Remembered:
     """Values of one table that were read or written lately, as the table keeps them; None for no value.
 
     :ivar size: at most how many bytes they take
-    :ivar limit: how many they may take; above it nothing more that was read is remembered
-    :ivar unwritten: those that are not in the database yet: values that change in every step are written now and then
+    :ivar limit: how many they may take; above it no more reads are remembered
+    :ivar unwritten: values not in the database yet: those that change in every step are written now and then
     """
 
     __slots__ = ("__weakref__", "limit", "size", "unwritten", "values")
@@ -51,11 +51,11 @@ class Remembered:
 
     def is_too_large(self) -> bool:
         if self.size > self.limit:
-            self.size = _bytes_of(self.values)  # what was replaced counts no more
+            self.size = _bytes_of(self.values)  # what was replaced no longer counts
         return self.size > self.limit
 
     def shrink(self) -> None:
-        """Forget the half that was touched first, or all if that is too much still. Everything must be written."""
+        """Forget the half that was touched first, or all if that is not enough. Everything must be written."""
         assert not self.unwritten
         self.values = dict(islice(self.values.items(), len(self.values) // 2, None))
         self.size = _bytes_of(self.values)
@@ -68,7 +68,7 @@ def _bytes_of(values: Changes) -> int:
 
 
 class Rows:
-    """Goes through the rows of a database, in order. Cursors are dear to make and are used again.
+    """Goes through the rows of a database, in order. Cursors are expensive to make and are used again.
 
     RocksDB closes only when all cursors are gone, so :meth:`close` lets them go.
     """
@@ -184,7 +184,7 @@ class ValueRows(_Base):
 
 
 class _OverRows(Table):
-    """What the tables share that have one of these bases."""
+    """What tables with one of these bases share."""
 
     __slots__ = ()
     base: Any
@@ -236,7 +236,7 @@ class RocksListTable(_OverRows, ListTable):
 
 
 class MapRows(_Base):
-    """The base of a map table: one row an entry, by map key; map keys without an encoding share a row behind them."""
+    """The base of a map table: one row per entry, by map key; map keys without an encoding share a row after them."""
 
     def __init__(self, database: Any, rows: Rows, keys: RowKeys) -> None:
         super().__init__(rows, keys)
@@ -298,7 +298,7 @@ def read_opaque(data: bytes) -> dict[Any, Any]:
 
 class RocksMapTable(_OverRows, MapTable):
     """Maps over RocksDB. They are gone through in the order of their encoded keys (numbers by value), whether an entry
-    is in the overlay or in a row: where steps were cut can't be seen."""
+    is in the overlay or in a row: the order does not show where steps were cut."""
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
 """From changes to rows.
 
-Deltas go through a write batch. What a list or a map held before decides which rows go: lists look at one row a slot,
+Deltas go through a write batch. What a list or a map held before decides which rows go: lists read one row per slot,
 maps that were cleared at their entries. Over an empty database nothing was there before, and rows that come in order
 go straight into files that RocksDB takes as they are.
 """
@@ -56,7 +56,7 @@ class Batch:
                 else:
                     put(of_slot(slot), pack(value) if is_plain(slot) else owned(slot, pack(value)))
             return
-        # Runs once an entry and step, so it is written out.
+        # Runs once per entry and step, so it is inlined.
         prefixes, maximum = keys.prefixes, keys.max_parallelism
         hashed, encode, dump = hash_encoded, encode_key, marshal.dumps
         for slot, value in changes.items():

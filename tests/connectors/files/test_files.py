@@ -241,7 +241,7 @@ def test_what_is_not_ours_is_not_replaced(sink: RowFileSink, shelf: Shelf) -> No
     (due,) = precommit(committer, seal(committer, stage(sink, [1]), 0, True))
     shelf.put("b1/part-01234567-0-0.txt", "a stranger's\n")
     with pytest.raises(
-        FileExistsError, match=r"can't be published with 2 bytes: .* of 13 bytes is there .* Move it away"
+        FileExistsError, match=r"can't be published with 2 bytes: .* of 13 bytes.* is in its place. Move it away"
     ):
         publish(due)
     assert shelf.take() == {"b1/part-01234567-0-0.txt": "a stranger's\n"}

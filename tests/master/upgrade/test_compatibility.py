@@ -179,7 +179,7 @@ def test_positions_and_output_count_as_state(lost: OperatorSnapshot, what: str) 
 def test_a_uid_that_now_belongs_to_another_sort_of_operator() -> None:
     made = Program()
     made.collect(made.map(made.source(uid="numbers"), uid="sums"), uid="out")
-    assert "has state by key in the snapshot, and is no such operator any more" in refusal(
+    assert "has state by key in the snapshot, but is no longer such an operator" in refusal(
         compared(snapshot(), made.plan(2))
     )
     assert compared(snapshot(), made.plan(2), allow=True).refusals == []
