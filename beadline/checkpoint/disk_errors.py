@@ -6,8 +6,8 @@ import contextlib
 import errno
 from collections.abc import Iterator
 
+from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.settings import DIRECTORY
-from beadline.checkpoint.snapshot import SnapshotError
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.errors import BeadlineError
 

@@ -23,7 +23,7 @@ from beadline.cli.script import (
 )
 
 if TYPE_CHECKING:
-    from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
+    from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
     from beadline.master.upgrade.comparison import Comparison
     from beadline.state.description import StateDescription
     from beadline.state.version import RunRef
@@ -80,7 +80,7 @@ def dispose(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A savepoint, or a checkpoint that no job needs.")],
 ) -> None:
     """Remove a savepoint or a retained checkpoint: what Beadline wrote there, and nothing else."""
-    from beadline.checkpoint.disposal import dispose_savepoint
+    from beadline.checkpoint.cleanup.disposal import dispose_savepoint
 
     with _problems_told():
         disposed = dispose_savepoint(path)
@@ -122,7 +122,7 @@ def _show(comparison: Comparison) -> None:
 
 
 def _read(path: str) -> Snapshot:
-    from beadline.checkpoint.lookup import read_snapshot
+    from beadline.checkpoint.directory.lookup import read_snapshot
 
     with _problems_told():
         return read_snapshot(path)
@@ -131,7 +131,7 @@ def _read(path: str) -> Snapshot:
 @contextmanager
 def _problems_told() -> Iterator[None]:
     """A problem with a snapshot is reported in one sentence, and ends the command."""
-    from beadline.checkpoint.snapshot import SnapshotError
+    from beadline.checkpoint.contents.snapshot import SnapshotError
 
     try:
         yield

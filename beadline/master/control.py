@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
-from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.ends import End
 from beadline.common.job_execution_result import JobExecutionResult
 from beadline.common.job_id import JobID

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from beadline.checkpoint.coordinator import CheckpointCoordinator
+from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
 from beadline.connectors.source import StepSource
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan

@@ -6,9 +6,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from beadline.checkpoint.actions import CheckpointKind
-from beadline.checkpoint.publishing import Stored
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.storage.publishing import Stored
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError
 

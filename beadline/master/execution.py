@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from beadline.checkpoint.actions import Take
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import Take
 from beadline.connectors.source import StepSource
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
-from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.coordinator.statistics import CheckpointStats
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.lease import Fenced
-from beadline.checkpoint.statistics import CheckpointStats
+from beadline.checkpoint.ownership.lease import Fenced
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError, EngineLostError, JobExecutionError, StateMismatchError

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from beadline.checkpoint.storage import JobStorage
+from beadline.checkpoint.storage.storage import JobStorage
 from beadline.master.telling import first_line
 from beadline.master.threads import Threads
 

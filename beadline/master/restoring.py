@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.master.definition import Job
 from beadline.master.running import Running
 from beadline.master.upgrade.migration import migrated

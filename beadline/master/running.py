@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from beadline.checkpoint.actions import (
+from beadline.checkpoint.coordinator.actions import (
     Action,
     CheckpointKind,
     Complete,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.operator_handles import BROADCAST, LIST, UNION
 from beadline.state.timers import TimerTable

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from beadline.checkpoint.snapshot import OperatorSnapshot
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot
 from beadline.state import slicing
 from beadline.state.files import read_range
 from beadline.state.key_groups import encode_slot, hash_encoded

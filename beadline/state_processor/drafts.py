@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from beadline.checkpoint.snapshot import OperatorSnapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError

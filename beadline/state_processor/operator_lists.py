@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beadline.checkpoint.snapshot import SnapshotError
+from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.common.type_description import type_from_text
 from beadline.errors import SerializationError, TypeMismatchError
 from beadline.state.cells import declared, maker_of

@@ -11,11 +11,11 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from beadline.checkpoint.canonical import plan_of, settle, take_in
-from beadline.checkpoint.durable import Bundle
-from beadline.checkpoint.lookup import canonical
-from beadline.checkpoint.publishing import publish_savepoint
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.contents.canonical import plan_of, settle, take_in
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import canonical
+from beadline.checkpoint.storage.durable import Bundle
+from beadline.checkpoint.storage.publishing import publish_savepoint
 from beadline.common.type_description import type_from_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.runtime.exporting import Export, Exported

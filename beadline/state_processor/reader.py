@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from beadline.checkpoint.snapshot import OperatorSnapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable
 from beadline.common.typeinfo import TypeInformation
 from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS

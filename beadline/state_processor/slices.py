@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from beadline.checkpoint.snapshot import OperatorSnapshot
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot
 from beadline.state import slicing
 from beadline.state.files import read_range
 from beadline.state.key_groups import key_group_range

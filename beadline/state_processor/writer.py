@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError

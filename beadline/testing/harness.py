@@ -25,9 +25,9 @@ from beadline.api.function import (
 )
 from beadline.api.output_tag import OutputTag
 from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction, ProcessFunction
-from beadline.checkpoint import metadata
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import SnapshotKind
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import SnapshotKind
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Configuration
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.connectors.source import Watermark

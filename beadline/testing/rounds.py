@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from beadline.checkpoint.actions import CheckpointKind, Take
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
 from beadline.checkpoint.restart import Decision, FixedDelay
-from beadline.checkpoint.snapshot import Snapshot
 from beadline.connectors.source import Position, StepSource
 from beadline.master import news
 from beadline.master.job import JobMaster

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from beadline.checkpoint.actions import CheckpointKind
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan

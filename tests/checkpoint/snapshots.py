@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint.directory import CheckpointDirectory
-from beadline.checkpoint.file_storage import FileJobStorage
-from beadline.checkpoint.jobs import job_in
-from beadline.checkpoint.lease import Lease
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
+from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.directory.jobs import job_in
+from beadline.checkpoint.ownership.lease import Lease
+from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.state.description import StateDescription
 from beadline.state.files import RunFiles
 from beadline.state.operator_handles import OperatorStateHandle, StateRef

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from beadline.checkpoint import metadata
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotKind
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotKind
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.graph.program import Program

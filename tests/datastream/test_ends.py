@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.holder import holder_of
+from beadline.checkpoint.ownership.holder import holder_of
 from beadline.common import JobStatus, Types, WatermarkStrategy
 from beadline.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor

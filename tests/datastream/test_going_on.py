@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Types, WatermarkStrategy
 from beadline.common.restart_strategy import RestartStrategies
 from beadline.common.type_description import type_to_text

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.actions import CheckpointKind, Take
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
 from beadline.master import running
 from beadline.master.execution import Execution
 from beadline.master.shipping.dependencies import Dependencies

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beadline.checkpoint.actions import CheckpointKind
-from beadline.checkpoint.coordinator import CheckpointCoordinator
-from beadline.checkpoint.reasons import FailureReason
+from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
+from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Types
 from beadline.datastream import KeyedProcessFunction, options

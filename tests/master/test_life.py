@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.restart import FixedDelay, NoRestart
 from beadline.common.job_status import JobStatus
 from beadline.errors import JobExecutionError

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from beadline.checkpoint.file_storage import FileJobStorage
+from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.connectors.files import renaming
 from beadline.connectors.files.committer import FileCommitter
 from beadline.connectors.files.place import publish

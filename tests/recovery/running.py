@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint.statistics import CheckpointStatistics, CheckpointStats, CheckpointStatus
+from beadline.checkpoint.coordinator.statistics import CheckpointStatistics, CheckpointStats, CheckpointStatus
 from beadline.common import JobStatus
 from tests.recovery.jobs import RollingPolicy, environment, lines_of, to_files
 

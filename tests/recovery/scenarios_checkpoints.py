@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint import metadata
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.errors import BeadlineError
 from beadline.state.operator_handles import LIST, StateContent, encode
 from beadline.state.run import decode_run, encode_run

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint import metadata
+from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, SourceSpec

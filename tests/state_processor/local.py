@@ -9,9 +9,9 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
-from beadline.checkpoint import metadata
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.state.files import read_run
 from beadline.state.version import RunRef, checksum_of
 from beadline.state_processor.catalog import Catalog

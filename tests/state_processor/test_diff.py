@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Types
 from beadline.common.type_description import type_to_text
 from beadline.state import files

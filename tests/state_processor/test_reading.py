@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StructType
 
 import beadline
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import SnapshotError
+from beadline.checkpoint.contents.snapshot import SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Row, Time, Types
 from beadline.common.type_description import type_to_text
 from beadline.datastream.window import TimeWindow, TumblingEventTimeWindows

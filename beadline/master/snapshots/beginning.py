@@ -6,18 +6,18 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from beadline.checkpoint.directory import CheckpointDirectory
-from beadline.checkpoint.file_storage import FileJobStorage
-from beadline.checkpoint.holder import Pause, holder_of
-from beadline.checkpoint.jobs import Job, choose, job_in, listing, refuse_finished
-from beadline.checkpoint.lease import Claim, newest_claim
-from beadline.checkpoint.lookup import canonical, read_snapshot
-from beadline.checkpoint.memory import MemoryJobStorage
-from beadline.checkpoint.metadata import METADATA
+from beadline.checkpoint.contents.metadata import METADATA
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.directory.jobs import Job, choose, job_in, listing, refuse_finished
+from beadline.checkpoint.directory.lookup import canonical, read_snapshot
+from beadline.checkpoint.directory.trace import time_text
+from beadline.checkpoint.ownership.holder import Pause, holder_of
+from beadline.checkpoint.ownership.lease import Claim, newest_claim
 from beadline.checkpoint.settings import JOB_ID, CheckpointSettings, Storage
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.storage import JobStorage
-from beadline.checkpoint.trace import time_text
+from beadline.checkpoint.storage.file_system import FileJobStorage
+from beadline.checkpoint.storage.memory import MemoryJobStorage
+from beadline.checkpoint.storage.storage import JobStorage
 from beadline.errors import ConfigurationError
 from beadline.graph.program import Program
 from beadline.state.files import is_folder, join, size_of

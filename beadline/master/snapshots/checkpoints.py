@@ -14,15 +14,15 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import wait
 
-from beadline.checkpoint.actions import Action, CheckpointKind, Complete, NotifyAborted, Take, Triggered
-from beadline.checkpoint.coordinator import CheckpointCoordinator
-from beadline.checkpoint.disposal import dispose_savepoint
+from beadline.checkpoint.cleanup.disposal import dispose_savepoint
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.coordinator.actions import Action, CheckpointKind, Complete, NotifyAborted, Take, Triggered
+from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
+from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.lease import Fenced
-from beadline.checkpoint.publishing import Stored
-from beadline.checkpoint.reasons import FailureReason
-from beadline.checkpoint.registry import SharedFiles
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.storage.publishing import Stored
+from beadline.checkpoint.storage.registry import SharedFiles
 from beadline.common.job_status import JobStatus
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written

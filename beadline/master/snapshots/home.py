@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Set
 
-from beadline.checkpoint.claiming import check_claimable, claimable
-from beadline.checkpoint.lookup import Listed, folder_of, read_snapshot
-from beadline.checkpoint.publishing import Stored
-from beadline.checkpoint.retained import CompletedCheckpoint
+from beadline.checkpoint.cleanup.claiming import check_claimable, claimable
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.coordinator.retained import CompletedCheckpoint
+from beadline.checkpoint.directory.lookup import Listed, folder_of, read_snapshot
+from beadline.checkpoint.directory.trace import Trace
 from beadline.checkpoint.settings import CheckpointSettings, ClaimMode
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.trace import Trace
+from beadline.checkpoint.storage.publishing import Stored
 from beadline.errors import BeadlineError
 from beadline.graph.program import Program
 from beadline.master.snapshots.beginning import Beginning, find_beginning, storage_of

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from beadline.checkpoint.actions import CheckpointKind
-from beadline.checkpoint.publishing import Stored
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.storage.publishing import Stored
 from beadline.master.events import Request
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from beadline.checkpoint import canonical
-from beadline.checkpoint.actions import Take
-from beadline.checkpoint.durable import Bundle
-from beadline.checkpoint.publishing import Fill
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.contents import canonical
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.coordinator.actions import Take
+from beadline.checkpoint.storage.durable import Bundle
+from beadline.checkpoint.storage.publishing import Fill
 from beadline.master.engine import Engine
 from beadline.master.telling import first_line
 from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks

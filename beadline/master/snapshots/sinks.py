@@ -17,9 +17,9 @@ from typing import Any
 
 import xxhash
 
-from beadline.checkpoint.lease import Fenced
-from beadline.checkpoint.snapshot import Snapshot
-from beadline.checkpoint.storage import JobStorage
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.storage.storage import JobStorage
 from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from beadline.checkpoint.actions import Take
-from beadline.checkpoint.publishing import Stored
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import Take
 from beadline.checkpoint.settings import CheckpointSettings, ClaimMode
-from beadline.checkpoint.snapshot import Snapshot
-from beadline.checkpoint.storage import JobStorage
+from beadline.checkpoint.storage.publishing import Stored
+from beadline.checkpoint.storage.storage import JobStorage
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
 from beadline.master.snapshots.records import Phase, Record

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from beadline.api.state_descriptors import StateMigration
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.common.type_description import readable
 from beadline.graph.plan import Plan
 from beadline.state.description import OPERATOR, StateDescription

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from beadline.api.state_descriptors import StateMigration
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
 from beadline.common.type_description import readable
 from beadline.errors import StateMismatchError
 from beadline.graph.plan import Plan, PlanNode

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import cloudpickle
 
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
 from beadline.common.type_description import type_from_text
 from beadline.errors import StateMismatchError
 from beadline.master.upgrade.comparison import Migration

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from beadline.checkpoint.snapshot import SnapshotError
+from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.errors import EngineLostError
 from beadline.master.engine import Engine
 from beadline.master.telling import first_line

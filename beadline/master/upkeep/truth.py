@@ -8,8 +8,8 @@ from typing import Any
 
 import xxhash
 
-from beadline.checkpoint.actions import Take
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.coordinator.actions import Take
 from beadline.graph.plan import Plan, PlanNode
 from beadline.master.upgrade.compatibility import check_declared, has_state
 from beadline.master.upkeep.handles import StateBook

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.metadata import from_plain, to_plain
+from beadline.checkpoint.contents.metadata import from_plain, to_plain
 from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renaming, s3
 from beadline.connectors.files.pieces import Piece
 from beadline.connectors.files.place import publish

@@ -24,10 +24,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint import file_storage, storage
-from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.file_storage import FileJobStorage
+from beadline.checkpoint.storage import file_system as file_storage
+from beadline.checkpoint.storage import storage
+from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.connectors.files import RollingPolicy, pieces, renaming
 from beadline.connectors.files.committer import FileCommitter
 from beadline.errors import JobFinishedError

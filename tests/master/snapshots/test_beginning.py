@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from beadline.checkpoint.contents.snapshot import SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.lease import Fenced, Lease
-from beadline.checkpoint.lookup import read_snapshot
+from beadline.checkpoint.ownership.lease import Fenced, Lease
 from beadline.checkpoint.settings import CheckpointSettings, Storage
-from beadline.checkpoint.snapshot import SnapshotError
 from beadline.errors import JobFinishedError
 from beadline.graph.program import DEFAULT_JOB_NAME, Program
 from beadline.master.snapshots.beginning import Beginning, find_beginning

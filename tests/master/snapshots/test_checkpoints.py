@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from beadline.checkpoint.coordinator.statistics import CheckpointStatus
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.ends import End, Fate
-from beadline.checkpoint.lease import Fenced, Lease
-from beadline.checkpoint.lookup import read_snapshot
+from beadline.checkpoint.ownership.lease import Fenced, Lease
 from beadline.checkpoint.restart import FixedDelay, NoRestart
 from beadline.checkpoint.settings import Retention
-from beadline.checkpoint.statistics import CheckpointStatus
 from beadline.common.job_status import JobStatus
 from beadline.connectors.files import pieces
 from beadline.errors import BeadlineError, JobExecutionError

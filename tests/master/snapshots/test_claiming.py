@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint import metadata
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.lease import Lease
-from beadline.checkpoint.lookup import read_snapshot
+from beadline.checkpoint.ownership.lease import Lease
 from beadline.checkpoint.settings import ClaimMode, Retention
-from beadline.checkpoint.snapshot import SnapshotError
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import JobExecutionError
 from tests.checkpoint.snapshots import all_files

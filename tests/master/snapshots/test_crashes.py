@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import xxhash
 
-from beadline.checkpoint.lookup import list_job, read_snapshot
-from beadline.checkpoint.verify import verify
+from beadline.checkpoint.directory.lookup import list_job, read_snapshot
+from beadline.checkpoint.storage.verify import verify
 from beadline.connectors.files import RollingPolicy
 from tests.master.snapshots import drivers
 from tests.master.snapshots.drivers import FAILED, FENCED, FILES, FINISHED_BEFORE, KILLED, POINTS, Drive, Trap

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.directory import CheckpointDirectory
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.lease import Fenced
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.memory import MemoryJobStorage
+from beadline.checkpoint.ownership.lease import Fenced
 from beadline.checkpoint.settings import CheckpointSettings, Storage
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.errors import ConfigurationError
 from beadline.master.snapshots.home import Home
 from tests.master.snapshots.drivers import killed

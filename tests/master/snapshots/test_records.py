@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.errors import JobExecutionError
 from beadline.master.snapshots import records
 from beadline.master.snapshots.records import Phase, Record

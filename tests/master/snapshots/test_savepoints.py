@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.restart import NoRestart
 from beadline.common.savepoint_format_type import SavepointFormatType

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.lease import Fenced
-from beadline.checkpoint.memory import MemoryJobStorage
-from beadline.checkpoint.metadata import from_plain, to_plain
-from beadline.checkpoint.storage import JobStorage
+from beadline.checkpoint.contents.metadata import from_plain, to_plain
+from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.storage.memory import MemoryJobStorage
+from beadline.checkpoint.storage.storage import JobStorage
 from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renaming
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec

@@ -14,7 +14,7 @@ from beadline.api.function import MapFunction
 from beadline.api.process import KeyedProcessFunction
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.api.state_ttl import StateTtlConfig
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
 from beadline.common import Time
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation, Types

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beadline.api.state_descriptors import StateMigration
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
 from beadline.common import Row
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation, Types

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from beadline.checkpoint.actions import CheckpointKind, Take
-from beadline.checkpoint.durable import Bundle, DurableFiles
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
+from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.graph.plan import Plan
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.merging import merge_runs

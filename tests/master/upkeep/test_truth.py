@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beadline.checkpoint import metadata
-from beadline.checkpoint.actions import CheckpointKind, Take
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import StateMismatchError
