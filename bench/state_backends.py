@@ -20,11 +20,11 @@ import psutil
 
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.common.typeinfo import Types
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
 from beadline.state.backend_settings import BackendSettings, RocksSettings
-from beadline.state.run import count_entries, encode_run
+from beadline.state.runs.run import count_entries, encode_run
+from beadline.state.runs.version import Handle, RunRef, next_version, root_version
 from beadline.state.store import Place, Store, open_store
-from beadline.state.version import Handle, RunRef, next_version, root_version
 
 MAX_PARALLELISM = 128
 GROUPS = range(MAX_PARALLELISM)

@@ -17,8 +17,8 @@ from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.state.codec import freeze
 from beadline.state.description import StateDescription
-from beadline.state.parquet_run import encode_parquet
-from beadline.state.run import TableChanges, decode_run
+from beadline.state.parquet.run import encode_parquet
+from beadline.state.runs.run import TableChanges, decode_run
 
 MAX_PARALLELISM = 128
 T = TypeVar("T")

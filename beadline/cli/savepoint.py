@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
     from beadline.master.upgrade.comparison import Comparison
     from beadline.state.description import StateDescription
-    from beadline.state.version import RunRef
+    from beadline.state.runs.version import RunRef
 
 app = typer.Typer(name="savepoint", help="Look into checkpoints and savepoints.", no_args_is_help=True)
 
@@ -175,8 +175,8 @@ def _keyed_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str, str]]:
     """All keyed state together; then each state, with its own numbers where it has files of its own."""
     from beadline.common.type_description import readable
     from beadline.state.description import KEYED
-    from beadline.state.files import base_name, parent
-    from beadline.state.layout import safe_name
+    from beadline.state.parquet.layout import safe_name
+    from beadline.state.runs.files import base_name, parent
 
     runs = [run for handle in operator.keyed if handle is not None for run in handle.runs]
     if runs:

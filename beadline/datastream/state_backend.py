@@ -18,7 +18,7 @@ from beadline.datastream.checkpoint_storage import (
 )
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 from beadline.state import backend_settings
-from beadline.state.files import local_path
+from beadline.state.runs.files import local_path
 
 __all__ = [
     "CustomStateBackend",

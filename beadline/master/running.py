@@ -49,7 +49,7 @@ from beadline.master.upkeep.truth import Truth
 from beadline.runtime.exporting import export_in_worker
 from beadline.runtime.merging import merge_in_worker
 from beadline.runtime.messages import RunContext, StepHeader
-from beadline.state.files import RunFiles
+from beadline.state.runs.files import RunFiles
 
 _LOG = logging.getLogger("beadline")
 

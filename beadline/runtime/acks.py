@@ -12,8 +12,8 @@ from beadline.runtime.failure import UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskAck
 from beadline.runtime.operators import Operator
 from beadline.runtime.worker import WorkerRun
-from beadline.state.run import count_entries, encode_run
-from beadline.state.version import RunRef, next_version
+from beadline.state.runs.run import count_entries, encode_run
+from beadline.state.runs.version import RunRef, next_version
 
 
 class Acks:

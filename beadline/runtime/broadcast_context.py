@@ -12,11 +12,11 @@ from beadline.api.timer_service import TimerService
 from beadline.errors import StateAccessError
 from beadline.runtime.context import Clock, KeyedClock, WithKey
 from beadline.runtime.gate import MIN_WATERMARK
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
+from beadline.state.access.keyed import NoKey
 from beadline.state.codec import Frozen
 from beadline.state.key_groups import BoxedKey
-from beadline.state.keyed import NoKey
-from beadline.state.operator_state import OperatorBroadcastState
+from beadline.state.operator.states import OperatorBroadcastState
 
 
 def _no_key(operator: str) -> NoKey:

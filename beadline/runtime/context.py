@@ -14,9 +14,9 @@ from beadline.errors import StateAccessError, TypeMismatchError
 from beadline.graph.plan import PlanNode
 from beadline.runtime.gate import MIN_WATERMARK
 from beadline.runtime.surroundings import current_surroundings
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
+from beadline.state.access.keyed import Scope
 from beadline.state.key_groups import BoxedKey
-from beadline.state.keyed import Scope
 
 
 class SubtaskContext(RuntimeContext):

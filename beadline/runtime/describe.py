@@ -22,7 +22,7 @@ from beadline.runtime.failure import UserCodeError
 from beadline.runtime.messages import RunContext, StepHeader
 from beadline.runtime.operators import Setup, make_operator
 from beadline.state.description import StateDescription
-from beadline.state.version import RunRef
+from beadline.state.runs.version import RunRef
 
 # A function may need something that only workers can reach.
 _PATIENCE_SECONDS = 20.0

@@ -17,15 +17,15 @@ from beadline.runtime import worker
 from beadline.runtime.garbage import no_collection
 from beadline.runtime.messages import RunContext
 from beadline.state.description import OPERATOR, StateDescription
-from beadline.state.drafts import Draft
-from beadline.state.files import is_folder, join, make_folder, parent, read_range, read_run, write_file
-from beadline.state.layout import part_name, safe_name
-from beadline.state.merging import merged
-from beadline.state.operator_columns import encode_operator_state
-from beadline.state.operator_handles import decode
-from beadline.state.parquet_run import ParquetRunWriter
-from beadline.state.run import TableChanges
-from beadline.state.version import RunRef, checksum_of
+from beadline.state.operator.handles import decode
+from beadline.state.parquet.layout import part_name, safe_name
+from beadline.state.parquet.operator_columns import encode_operator_state
+from beadline.state.parquet.run import ParquetRunWriter
+from beadline.state.runs.drafts import Draft
+from beadline.state.runs.files import is_folder, join, make_folder, parent, read_range, read_run, write_file
+from beadline.state.runs.merging import merged
+from beadline.state.runs.run import TableChanges
+from beadline.state.runs.version import RunRef, checksum_of
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from beadline.errors import StateAccessError
 from beadline.graph.plan import PlanNode
 from beadline.runtime.messages import StepHeader
 from beadline.state.description import StateDescription
-from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_range
-from beadline.state.operator_handles import KEYED_RAW, LIST, RAW, UNION, OperatorStateHandle, Read, store
-from beadline.state.operator_state import OperatorBroadcastState, OperatorStateBackend
-from beadline.state.version import RunRef
+from beadline.state.operator.handles import KEYED_RAW, LIST, RAW, UNION, OperatorStateHandle, Read, store
+from beadline.state.operator.states import OperatorBroadcastState, OperatorStateBackend
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.version import RunRef
 
 # How many checkpoints are remembered, so that functions hear of none twice.
 _REMEMBERED = 256

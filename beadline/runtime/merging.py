@@ -9,8 +9,8 @@ from typing import Any
 from beadline.runtime import worker
 from beadline.runtime.garbage import no_collection
 from beadline.runtime.messages import MergeRequest, MergeResult, RunContext
-from beadline.state.merging import merged
-from beadline.state.run import RunWriter
+from beadline.state.runs.merging import merged
+from beadline.state.runs.run import RunWriter
 
 
 def merge_in_worker(shipment: Any, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:

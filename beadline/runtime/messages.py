@@ -8,8 +8,8 @@ from typing import Any
 from beadline.runtime.failure import Failure
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.description import StateDescription
-from beadline.state.operator_handles import OperatorStateHandle
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import OperatorStateHandle
+from beadline.state.runs.version import Handle, RunRef
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from beadline.runtime import worker
 from beadline.runtime.messages import RunContext
 from beadline.state.codec import freeze, thaw_as_written
 from beadline.state.evolution import class_names, hooked, type_converter
-from beadline.state.files import RunFiles
 from beadline.state.key_groups import BoxedKey
-from beadline.state.merging import merged
-from beadline.state.operator_handles import BROADCAST, StateContent, encode, read_part, store
-from beadline.state.run import RunContent, RunWriter, TableChanges
-from beadline.state.version import RunRef, next_version
+from beadline.state.operator.handles import BROADCAST, StateContent, encode, read_part, store
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.merging import merged
+from beadline.state.runs.run import RunContent, RunWriter, TableChanges
+from beadline.state.runs.version import RunRef, next_version
 
 Convert = Callable[[Any], Any]
 

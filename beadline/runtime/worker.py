@@ -12,7 +12,7 @@ from beadline.runtime.messages import RunContext
 from beadline.runtime.operators import Operator, Setup, make_operator
 from beadline.runtime.surroundings import Packed
 from beadline.state import codec
-from beadline.state.files import RunFiles
+from beadline.state.runs.files import RunFiles
 from beadline.state.store import Store
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
 from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.state.description import KEYED, OPERATOR, StateDescription
-from beadline.state.operator_handles import BROADCAST, LIST, UNION
-from beadline.state.timers import TimerTable
+from beadline.state.heap.timers import TimerTable
+from beadline.state.operator.handles import BROADCAST, LIST, UNION
 
 #: How a state is read: the reader's method for it.
 _READ_WITH = {LIST: "list_state", UNION: "union_state", BROADCAST: "broadcast_state"}

@@ -11,10 +11,10 @@ import pyarrow as pa
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError, TypeMismatchError
-from beadline.state.columns_nested import ListColumn, MapColumn, tuples
-from beadline.state.columns_types import column_of, column_of_text
-from beadline.state.columns_values import Built, Column, integers
 from beadline.state.description import StateDescription
+from beadline.state.parquet.nested import ListColumn, MapColumn, tuples
+from beadline.state.parquet.types import column_of, column_of_text
+from beadline.state.parquet.values import Built, Column, integers
 from beadline.state_processor.texts import text_of
 
 WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])

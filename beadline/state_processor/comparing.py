@@ -14,12 +14,12 @@ from operator import itemgetter
 from typing import Any
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot
-from beadline.state import slicing
-from beadline.state.files import read_range
+from beadline.state.heap.tables import Changes
 from beadline.state.key_groups import encode_slot, hash_encoded
-from beadline.state.run import open_run
-from beadline.state.tables import Changes
-from beadline.state.version import Handle, RunRef
+from beadline.state.runs import slicing
+from beadline.state.runs.files import read_range
+from beadline.state.runs.run import open_run
+from beadline.state.runs.version import Handle, RunRef
 from beadline.state_processor.slices import Slice, boundaries, owner_of, share_of
 
 

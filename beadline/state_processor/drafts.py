@@ -12,10 +12,10 @@ from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotErro
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError
-from beadline.state.backend import TIMERS
+from beadline.state.access.backend import TIMERS
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.key_groups import key_group_range
-from beadline.state.version import Handle, root_version
+from beadline.state.runs.version import Handle, root_version
 from beadline.state_processor.catalog import states_of
 
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from beadline.errors import BeadlineError
 from beadline.runtime.exporting import Export, Exported, KeyedExport, export
-from beadline.state.backend import PROCESSING_TIMERS
+from beadline.state.access.backend import PROCESSING_TIMERS
 from beadline.state.codec import loads
 from beadline.state.description import StateDescription
+from beadline.state.heap.tables import TABLE_KINDS
 from beadline.state.key_groups import BoxedKey
-from beadline.state.run import RunContent, TableChanges, count_entries, encode_run
-from beadline.state.tables import TABLE_KINDS
-from beadline.state.version import RunRef
+from beadline.state.runs.run import RunContent, TableChanges, count_entries, encode_run
+from beadline.state.runs.version import RunRef
 from beadline.state_processor.rows import Problem, Target
 
 REPORTS = pa.schema([("report", pa.binary()), ("problem", pa.string())])

@@ -10,8 +10,7 @@ from beadline.common.type_description import type_from_text
 from beadline.errors import SerializationError, TypeMismatchError
 from beadline.state.cells import declared, maker_of
 from beadline.state.codec import freeze
-from beadline.state.files import RunFiles
-from beadline.state.operator_handles import (
+from beadline.state.operator.handles import (
     BROADCAST,
     LIST,
     OperatorStateHandle,
@@ -22,7 +21,8 @@ from beadline.state.operator_handles import (
     redistribute,
     redistribute_handles,
 )
-from beadline.state.version import RunRef
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.version import RunRef
 from beadline.state_processor.drafts import ListInput, OperatorDraft
 
 # Everything stays in memory until it is exported.

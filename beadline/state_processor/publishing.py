@@ -20,8 +20,8 @@ from beadline.common.type_description import type_from_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.runtime.exporting import Export, Exported
 from beadline.state.cells import declared
-from beadline.state.files import is_folder, join, local_path, size_of
-from beadline.state.layout import safe_name
+from beadline.state.parquet.layout import safe_name
+from beadline.state.runs.files import is_folder, join, local_path, size_of
 from beadline.state_processor.drafts import OperatorDraft
 from beadline.state_processor.exports import REPORTS, EntryExports, PlannedExports, Report
 from beadline.state_processor.operator_lists import operator_states

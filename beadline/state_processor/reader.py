@@ -11,9 +11,9 @@ from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, Str
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable
 from beadline.common.typeinfo import TypeInformation
-from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from beadline.state.access.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from beadline.state.description import StateDescription
-from beadline.state.operator_handles import BROADCAST, LIST, UNION
+from beadline.state.operator.handles import BROADCAST, LIST, UNION
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.columns import key_column, value_column
 from beadline.state_processor.comparing import pairs_of

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from beadline.state.codec import thaw
-from beadline.state.files import read_run
-from beadline.state.operator_handles import read_part
-from beadline.state.run import TableChanges
-from beadline.state.version import RunRef
+from beadline.state.operator.handles import read_part
+from beadline.state.runs.files import read_run
+from beadline.state.runs.run import TableChanges
+from beadline.state.runs.version import RunRef
 from beadline.state_processor.columns import WINDOW, Shown
 from beadline.state_processor.comparing import Pair, differences
 from beadline.state_processor.entries import key_of, reader_of, same, window_of, without_times

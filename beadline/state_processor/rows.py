@@ -14,10 +14,9 @@ import pyarrow as pa
 from beadline.api.windows.window import GlobalWindow
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import KeyEncodingError, SerializationError, TypeMismatchError
-from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from beadline.state.access.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from beadline.state.cells import Maker, maker_of
 from beadline.state.codec import dumps, freeze
-from beadline.state.files import read_range
 from beadline.state.key_groups import (
     encode_indexed,
     encode_slot,
@@ -26,7 +25,8 @@ from beadline.state.key_groups import (
     map_indexed,
     subtask_of_key_group,
 )
-from beadline.state.merging import merged
+from beadline.state.runs.files import read_range
+from beadline.state.runs.merging import merged
 from beadline.state_processor.reading import EVENT, PROCESSING
 from beadline.state_processor.slices import Slice
 

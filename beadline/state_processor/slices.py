@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot
-from beadline.state import slicing
-from beadline.state.files import read_range
 from beadline.state.key_groups import key_group_range
-from beadline.state.merging import merged
-from beadline.state.run import TableChanges
-from beadline.state.version import Handle, RunRef
+from beadline.state.runs import slicing
+from beadline.state.runs.files import read_range
+from beadline.state.runs.merging import merged
+from beadline.state.runs.run import TableChanges
+from beadline.state.runs.version import Handle, RunRef
 
 # What a task reads: enough to be worth a task, little enough that all slots of a cluster have work.
 _LEAST = 1 << 20

@@ -14,7 +14,7 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.key_groups import check_parallelism
-from beadline.state.operator_handles import BROADCAST, KEYED_RAW, LIST, UNION
+from beadline.state.operator.handles import BROADCAST, KEYED_RAW, LIST, UNION
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.drafts import ListInput, OperatorDraft, TableInput, TimersInput
 from beadline.state_processor.inputs import check_columns, check_shape

@@ -15,11 +15,11 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan, PlanNode
-from beadline.state.backend import KeyedBackend
-from beadline.state.files import read_run
+from beadline.state.access.backend import KeyedBackend
+from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import BoxedKey, KeyRouter, key_group_range
+from beadline.state.runs.files import read_run
 from beadline.state.store import Store, open_store
-from beadline.state.timers import TimerTable
 from beadline.testing.harness import Harness
 
 Selector = Callable[[Any], Any] | KeySelector

@@ -14,8 +14,8 @@ from beadline.connectors.source import Position, StepSource
 from beadline.master import news
 from beadline.master.job import JobMaster
 from beadline.runtime.messages import TaskAck
-from beadline.state.files import read_run
-from beadline.state.version import RunRef, checksum_of
+from beadline.state.runs.files import read_run
+from beadline.state.runs.version import RunRef, checksum_of
 
 if TYPE_CHECKING:
     from beadline.testing.stepwise import StepEngine

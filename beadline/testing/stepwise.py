@@ -30,7 +30,7 @@ from beadline.master.upkeep.truth import Truth
 from beadline.runtime import worker
 from beadline.runtime.messages import StepHeader, TaskAck
 from beadline.runtime.worker import Shipment
-from beadline.state.version import Handle
+from beadline.state.runs.version import Handle
 from beadline.testing.rounds import GoOn, Rounds, Splits, inlined
 
 News = tuple[tuple[int, ...], tuple[int, ...]]

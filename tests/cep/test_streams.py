@@ -18,7 +18,7 @@ from beadline.common import Duration, Time, WatermarkStrategy
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
-from beadline.state.files import read_run
+from beadline.state.runs.files import read_run
 from beadline.state.store import open_store
 from tests.cep.matching import Walk
 from tests.cep.model import Stage, all_matches, as_pattern, described, fits

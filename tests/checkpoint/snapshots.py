@@ -12,10 +12,10 @@ from beadline.checkpoint.directory.jobs import job_in
 from beadline.checkpoint.ownership.lease import Lease
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.state.description import StateDescription
-from beadline.state.files import RunFiles
-from beadline.state.operator_handles import OperatorStateHandle, StateRef
-from beadline.state.run import TableChanges, encode_run
-from beadline.state.version import Handle, RunRef, checksum_of, next_version, root_version
+from beadline.state.operator.handles import OperatorStateHandle, StateRef
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.run import TableChanges, encode_run
+from beadline.state.runs.version import Handle, RunRef, checksum_of, next_version, root_version
 
 JOB = "a1b2c3d4"
 

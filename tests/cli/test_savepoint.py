@@ -12,8 +12,8 @@ from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.graph.program import Program
 from beadline.state.description import OPERATOR, StateDescription
-from beadline.state.operator_handles import LIST, OperatorStateHandle, StateRef
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import LIST, OperatorStateHandle, StateRef
+from beadline.state.runs.version import Handle, RunRef
 
 PROGRAM = """
     import sys

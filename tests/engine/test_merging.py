@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beadline.master.upkeep.merging import Merger
-from beadline.state import slicing
+from beadline.state.runs import slicing
 from tests.engine.merging import STEP, differences, program
 from tests.engine.stages import Stage, written
 from tests.master.soon import merge_soon

@@ -15,9 +15,9 @@ from typing import Any
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.errors import BeadlineError
-from beadline.state.operator_handles import LIST, StateContent, encode
-from beadline.state.run import decode_run, encode_run
-from beadline.state.version import RunRef, checksum_of
+from beadline.state.operator.handles import LIST, StateContent, encode
+from beadline.state.runs.run import decode_run, encode_run
+from beadline.state.runs.version import RunRef, checksum_of
 from tests.recovery.jobs import SLEEP, STEP, Accident, differences, visible
 from tests.recovery.running import Running
 from tests.recovery.telling import tell_all

@@ -28,8 +28,8 @@ from beadline.runtime.rows import Row
 from beadline.runtime.task import Task
 from beadline.runtime.worker import WorkerRun
 from beadline.state.backend_settings import BackendSettings, RocksSettings
-from beadline.state.operator_handles import OperatorStateHandle
-from beadline.state.version import Handle
+from beadline.state.operator.handles import OperatorStateHandle
+from beadline.state.runs.version import Handle
 from beadline.testing.rounds import PushSource
 from beadline.testing.stepwise import StepDeployment, StepEngine, SteppedJob
 from tests.graph.programs import Program

@@ -37,7 +37,7 @@ from beadline.datastream.window import (
 )
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
-from beadline.state.files import read_run
+from beadline.state.runs.files import read_run
 from beadline.state.store import open_store
 from tests.runtime.harness import Given, Job
 from tests.timestamps import At

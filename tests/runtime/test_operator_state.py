@@ -28,9 +28,9 @@ from beadline.connectors.sink import Committer, StagedSink, Stager
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import Rebalance, SinkSpec
 from beadline.master.upkeep import handles
-from beadline.state.files import read_run
 from beadline.state.key_groups import key_group_of
-from beadline.state.operator_handles import read_ref
+from beadline.state.operator.handles import read_ref
+from beadline.state.runs.files import read_run
 from tests.graph.programs import ANY, Program, by
 from tests.runtime.harness import Given, Job
 

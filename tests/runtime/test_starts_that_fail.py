@@ -9,8 +9,8 @@ import pytest
 
 from beadline.api.process import KeyedProcessFunction
 from beadline.errors import JobExecutionError
-from beadline.state.run import TableChanges, encode_run
-from beadline.state.version import RunRef, next_version
+from beadline.state.runs.run import TableChanges, encode_run
+from beadline.state.runs.version import RunRef, next_version
 from tests.graph.programs import Program, by
 from tests.runtime.harness import Given, Job
 

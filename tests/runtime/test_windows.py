@@ -264,7 +264,7 @@ class Firings(ProcessWindowFunction[Any, Any, Any, Any]):
 
 def left_in_state(job: Job) -> int:
     """Slots that the runs of all subtasks amount to, timers included."""
-    from beadline.state.files import read_run
+    from beadline.state.runs.files import read_run
     from beadline.state.store import open_store
 
     return sum(open_store(None, handle, range(128), read_run).count() for handle in job.handles.values())

@@ -5,10 +5,18 @@ from __future__ import annotations
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.common.typeinfo import Types
-from beadline.state.backend import KeyedBackend
-from beadline.state.run import RunContent, count_entries, decode_run, encode_run, merge_contents, without_tombstones
-from beadline.state.store import HeapStore, open_store
-from beadline.state.version import Handle, RunRef, next_version, root_version
+from beadline.state.access.backend import KeyedBackend
+from beadline.state.heap.store import HeapStore
+from beadline.state.runs.run import (
+    RunContent,
+    count_entries,
+    decode_run,
+    encode_run,
+    merge_contents,
+    without_tombstones,
+)
+from beadline.state.runs.version import Handle, RunRef, next_version, root_version
+from beadline.state.store import open_store
 
 MAX_PARALLELISM = 8
 ALL_GROUPS = range(MAX_PARALLELISM)

@@ -9,9 +9,9 @@ import pytest
 from beadline.common import Configuration, Row, Types
 from beadline.datastream import KeyedProcessFunction
 from beadline.datastream.state import ValueStateDescriptor
-from beadline.state.columns import KeyedColumns
 from beadline.state.description import StateDescription, text_of
 from beadline.state.key_groups import indexed
+from beadline.state.parquet.columns import KeyedColumns
 from beadline.testing import KeyedHarness
 
 KEYS: list[tuple[Any, list[Any]]] = [

@@ -17,7 +17,7 @@ from beadline.master.upkeep.seal import job_error
 from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.disks import is_full, naming
-from beadline.state.files import RunFiles, write_file
+from beadline.state.runs.files import RunFiles, write_file
 from tests.disks import small_disk_at
 from tests.state.contract.subject import ANY, ROCKSDB, Subject
 

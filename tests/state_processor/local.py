@@ -12,8 +12,8 @@ import pyarrow as pa
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.directory.lookup import read_snapshot
-from beadline.state.files import read_run
-from beadline.state.version import RunRef, checksum_of
+from beadline.state.runs.files import read_run
+from beadline.state.runs.version import RunRef, checksum_of
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.reader import SavepointReader
 from beadline.testing import Harness

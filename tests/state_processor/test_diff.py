@@ -14,12 +14,12 @@ from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, Sn
 from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Types
 from beadline.common.type_description import type_to_text
-from beadline.state import files
 from beadline.state.description import StateDescription
-from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.run import TableChanges, encode_run
-from beadline.state.version import Handle, RunRef, next_version, root_version
+from beadline.state.runs import files
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.run import TableChanges, encode_run
+from beadline.state.runs.version import Handle, RunRef, next_version, root_version
 from beadline.state_processor import comparing, slices
 from beadline.testing import KeyedHarness
 from tests.state_processor.functions import Forgetful, Shop

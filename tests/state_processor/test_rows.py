@@ -15,7 +15,7 @@ from beadline.common import Instant, Row, Types
 from beadline.state.cells import maker_of
 from beadline.state.codec import loads, thaw
 from beadline.state.key_groups import key_group_of, subtask_of_key_group
-from beadline.state.run import decode_run
+from beadline.state.runs.run import decode_run
 from beadline.state_processor.exports import EntryExports
 from beadline.state_processor.rows import ENTRIES, TableRows, Target, TimerRows
 from tests.state_processor.functions import Order

@@ -10,7 +10,7 @@ from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.directory.lookup import CHECKPOINT, canonical, read_snapshot
 from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import counts, files_of, is_lease_file, is_old_beat, newest_claim
-from beadline.state.files import delete_file, entries_of, join, size_of
+from beadline.state.runs.files import delete_file, entries_of, join, size_of
 
 #: Tells people what has happened to the job.
 HISTORY = "history"

@@ -7,7 +7,7 @@ import os
 import re
 
 from beadline.checkpoint.contents import metadata
-from beadline.state.files import base_name, delete_file, delete_folder, entries_of, join, local_path, parent
+from beadline.state.runs.files import base_name, delete_file, delete_folder, entries_of, join, local_path, parent
 
 STAGED = re.compile(r"\.(chk-\d{1,18}|savepoint-[0-9a-zA-Z]{1,6}-[0-9a-f]{12})\.[0-9a-f]{8}")
 # Runs are named by hashes of their content; what is being written has a dot before and a random part after.

@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
 from beadline.runtime.exporting import Export, Exported, KeyedExport, StateExport
 from beadline.state.description import KEYED, OPERATOR
-from beadline.state.files import delete_file, entries_of, join, sync
 from beadline.state.key_groups import key_group_range
-from beadline.state.layout import safe_name
-from beadline.state.operator_handles import BROADCAST, OperatorStateHandle, StateRef
-from beadline.state.slicing import load_of, slices_of, within
-from beadline.state.version import Handle, RunRef, next_version
+from beadline.state.operator.handles import BROADCAST, OperatorStateHandle, StateRef
+from beadline.state.parquet.layout import safe_name
+from beadline.state.runs.files import delete_file, entries_of, join, sync
+from beadline.state.runs.slicing import load_of, slices_of, within
+from beadline.state.runs.version import Handle, RunRef, next_version
 
 # Small exports share a task.
 _TASK_EXPORTS = 64

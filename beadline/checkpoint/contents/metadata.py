@@ -40,9 +40,9 @@ from beadline.checkpoint.contents.snapshot import (
 )
 from beadline.graph.program import Program
 from beadline.state.description import StateDescription
-from beadline.state.files import join, local_path, parent
-from beadline.state.operator_handles import OperatorStateHandle, StateRef
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import OperatorStateHandle, StateRef
+from beadline.state.runs.files import join, local_path, parent
+from beadline.state.runs.version import Handle, RunRef
 
 METADATA = "_metadata"
 SHARED = "shared"

@@ -14,8 +14,8 @@ from typing import Any
 from beadline.errors import BeadlineError
 from beadline.graph.program import Program
 from beadline.state.description import StateDescription
-from beadline.state.operator_handles import OperatorStateHandle
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import OperatorStateHandle
+from beadline.state.runs.version import Handle, RunRef
 
 FORMAT_VERSION = 1
 

@@ -72,7 +72,7 @@ from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.ownership.beat import Beat
 from beadline.checkpoint.ownership.process import this_process
 from beadline.errors import BeadlineError
-from beadline.state.files import entries_of, is_folder, join, local_path, make_folder, read_file, sync, write_file
+from beadline.state.runs.files import entries_of, is_folder, join, local_path, make_folder, read_file, sync, write_file
 
 _LEASE = re.compile(r"lease-(\d{1,9})(-[0-9a-f]{8})?")
 _FENCE = re.compile(r"fence-(\d{1,9})")

@@ -12,8 +12,8 @@ import xxhash
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.errors import VersionError
-from beadline.state.files import identity_of, join, parent, read_file, read_run, size_of, sync, write_file
-from beadline.state.version import RunRef, checksum_of
+from beadline.state.runs.files import identity_of, join, parent, read_file, read_run, size_of, sync, write_file
+from beadline.state.runs.version import RunRef, checksum_of
 
 _THREADS = 8
 

@@ -36,7 +36,7 @@ from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.checkpoint.storage.publishing import DEFAULT_INLINE_THRESHOLD, Stored, publish_checkpoint
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.graph.program import Program
-from beadline.state.files import (
+from beadline.state.runs.files import (
     base_name,
     delete_file,
     entries_of,

@@ -18,8 +18,8 @@ from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.errors import ConfigurationError, VersionError
 from beadline.graph.program import Program
-from beadline.state.files import delete_file, join, read_run
-from beadline.state.version import RunRef, checksum_of
+from beadline.state.runs.files import delete_file, join, read_run
+from beadline.state.runs.version import RunRef, checksum_of
 
 __all__ = ["MemoryJobStorage"]
 

@@ -22,7 +22,7 @@ from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import counts
 from beadline.checkpoint.settings import SAVEPOINT_DIRECTORY
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
-from beadline.state.files import (
+from beadline.state.runs.files import (
     base_name,
     delete_folder,
     join,

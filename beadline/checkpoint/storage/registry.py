@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from beadline.checkpoint.contents.snapshot import Snapshot
-from beadline.state.files import local_path
+from beadline.state.runs.files import local_path
 
 
 class SharedFiles:

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from beadline.checkpoint.contents.snapshot import Snapshot
-from beadline.state.files import read_file, size_of
-from beadline.state.version import RunRef, checksum_of
+from beadline.state.runs.files import read_file, size_of
+from beadline.state.runs.version import RunRef, checksum_of
 
 _THREADS = 8
 

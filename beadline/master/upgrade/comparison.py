@@ -11,7 +11,7 @@ from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.common.type_description import readable
 from beadline.graph.plan import Plan
 from beadline.state.description import OPERATOR, StateDescription
-from beadline.state.timers import TimerTable
+from beadline.state.heap.timers import TimerTable
 
 
 class Fate(Enum):

@@ -31,8 +31,8 @@ from beadline.master.upgrade.comparison import (
 from beadline.runtime.describe import DeclaredStates, declared_states
 from beadline.state.description import StateDescription, text_of
 from beadline.state.evolution import Verdict, compatible
-from beadline.state.operator_handles import KEYED_RAW
-from beadline.state.timers import TimerTable
+from beadline.state.heap.timers import TimerTable
+from beadline.state.operator.handles import KEYED_RAW
 
 _LOG = logging.getLogger("beadline")
 

@@ -22,8 +22,8 @@ from beadline.runtime.migrate import KeyedMigration, Migrated, MigrationRequest,
 from beadline.state.description import KEYED, OPERATOR
 from beadline.state.evolution import hook_for
 from beadline.state.key_groups import key_group_range
-from beadline.state.operator_handles import OperatorStateHandle, StateRef
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import OperatorStateHandle, StateRef
+from beadline.state.runs.version import Handle, RunRef
 
 _LOG = logging.getLogger("beadline")
 

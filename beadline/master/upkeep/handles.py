@@ -11,11 +11,11 @@ import xxhash
 from beadline.graph.plan import Plan
 from beadline.master.upkeep.tiers import FREE, Allowance, Window, first_group, windows_of
 from beadline.runtime.messages import MergeRequest, MergeResult
-from beadline.state.files import RunFiles, local_path
 from beadline.state.key_groups import key_group_range
-from beadline.state.operator_handles import UNION, OperatorStateHandle, with_unions
-from beadline.state.slicing import within
-from beadline.state.version import Handle, RunRef, checksum_of, next_version, root_version
+from beadline.state.operator.handles import UNION, OperatorStateHandle, with_unions
+from beadline.state.runs.files import RunFiles, local_path
+from beadline.state.runs.slicing import within
+from beadline.state.runs.version import Handle, RunRef, checksum_of, next_version, root_version
 
 _LOG = logging.getLogger("beadline")
 

@@ -18,8 +18,8 @@ from beadline.graph.plan import Plan
 from beadline.master.telling import folded, shortened, verbose, where_raised
 from beadline.runtime.failure import Failure
 from beadline.runtime.messages import TaskAck
-from beadline.state.operator_handles import OperatorStateHandle
-from beadline.state.version import Handle
+from beadline.state.operator.handles import OperatorStateHandle
+from beadline.state.runs.version import Handle
 
 # These come again with every restart.
 _LASTING = frozenset(

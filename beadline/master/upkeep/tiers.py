@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
-from beadline.state.slicing import layers_of, load_of, slices_of, within
-from beadline.state.version import Handle, RunRef
+from beadline.state.runs.slicing import layers_of, load_of, slices_of, within
+from beadline.state.runs.version import Handle, RunRef
 
 Layer = tuple[RunRef, ...]
 

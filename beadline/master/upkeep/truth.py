@@ -15,10 +15,10 @@ from beadline.master.upgrade.compatibility import check_declared, has_state
 from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.messages import SubtaskAck, SubtaskInput
 from beadline.state.description import StateDescription, text_of
-from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_range
-from beadline.state.operator_handles import redistribute_handles
-from beadline.state.version import Handle, next_version, root_version
+from beadline.state.operator.handles import redistribute_handles
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.version import Handle, next_version, root_version
 
 Place = tuple[int, int]
 

@@ -21,7 +21,7 @@ from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.output import Output, is_tagged
 from beadline.runtime.printed import Printed
 from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
 from beadline.state.codec import dumps, loads
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.store import Store

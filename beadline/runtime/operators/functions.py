@@ -18,8 +18,8 @@ from beadline.runtime.failure import UserCodeError
 from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.operators.base import FunctionOperator, KeyedFunctionOperator, Setup
 from beadline.runtime.writer import Timestamps
+from beadline.state.access.keyed import KeyedValueState
 from beadline.state.codec import ATOMS
-from beadline.state.keyed import KeyedValueState
 
 
 class _UserFunctionOperator(FunctionOperator):

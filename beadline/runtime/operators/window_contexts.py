@@ -12,7 +12,7 @@ from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.errors import StateAccessError
 from beadline.runtime.context import Clock
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
 
 
 class AssignerContext(WindowAssigner.WindowAssignerContext):

@@ -19,7 +19,7 @@ from weakref import WeakSet
 from beadline.errors import StepError, StorageError
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.disks import FREE_SPACE, is_full
-from beadline.state.files import read_range
+from beadline.state.heap.tables import Table
 from beadline.state.rocks import database as opening
 from beadline.state.rocks import folders
 from beadline.state.rocks.catalogue import Catalogue
@@ -35,10 +35,10 @@ from beadline.state.rocks.tables import (
 )
 from beadline.state.rocks.timers import RocksTimerTable, TimerRows
 from beadline.state.rocks.writing import Batch, SortedFiles
-from beadline.state.run import RunContent, RunReader, TableChanges, open_run
+from beadline.state.runs.files import read_range
+from beadline.state.runs.run import RunContent, RunReader, TableChanges, open_run
+from beadline.state.runs.version import Handle, RunRef
 from beadline.state.store import Place, Read, Store
-from beadline.state.tables import Table
-from beadline.state.version import Handle, RunRef
 
 _WAIT_SECONDS = 0.5
 _BLOCKWISE_BYTES = 8 << 20

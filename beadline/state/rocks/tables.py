@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from beadline.state.codec import loads, thaw
+from beadline.state.heap.tables import MISSING, Changes, ListTable, MapTable, Table, ValueTable
 from beadline.state.key_groups import EQUAL_THEMSELVES, BoxedKey, encode_key, hash_encoded, map_indexed, unboxed
 from beadline.state.rocks.keys import OPAQUE, RowKeys, decode_map_key, encode_map_key
 from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_segments
-from beadline.state.tables import MISSING, Changes, ListTable, MapTable, Table, ValueTable
 
 _NONE_SEEN: dict[Any, Any] = {}
 # What an entry costs in memory beyond its bytes: the objects, and their place in a dictionary.
@@ -124,7 +124,7 @@ class _Base:
         return split_owner(data)[0] if is_owned(data) else self._keys.slot_from(row)
 
     def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
-        """See :meth:`beadline.state.tables.Table.walk`; a place is a row's key."""
+        """See :meth:`beadline.state.heap.tables.Table.walk`; a place is a row's key."""
         slots: list[Any] = []
         last = b""
         for row, data in self._rows.from_(place or self._keys.head, self._keys.head):

@@ -6,10 +6,10 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
+from beadline.state.heap.timers import TimerTable
 from beadline.state.rocks.keys import TimerKeys
 from beadline.state.rocks.payloads import split_owner
 from beadline.state.rocks.tables import Rows
-from beadline.state.timers import TimerTable
 
 
 class TimerRows:

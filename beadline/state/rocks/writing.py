@@ -15,11 +15,11 @@ from itertools import islice
 from typing import Any
 
 from beadline.state.codec import dumps
+from beadline.state.heap.tables import Changes
 from beadline.state.key_groups import encode_key, hash_encoded
 from beadline.state.rocks.keys import OPAQUE, RowKeys, TimerKeys, encode_map_key, is_plain
 from beadline.state.rocks.payloads import ListRow, owned, pack, pack_segment
 from beadline.state.rocks.tables import Rows, read_opaque
-from beadline.state.tables import Changes
 
 _LOOK_UP = 1000
 _CHUNK_BYTES = 256 << 10

@@ -22,17 +22,17 @@ from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
 from beadline.runtime.exporting import Exported, KeyedExport, export
-from beadline.state import files as state_files
-from beadline.state import slicing
 from beadline.state.description import OPERATOR, StateDescription
-from beadline.state.files import RunFiles, entries_of, read_run
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.layout import part_name, safe_name
-from beadline.state.operator_handles import BROADCAST, LIST, UNION, OperatorStateHandle, StateContent, StateRef, decode
-from beadline.state.operator_handles import encode as encode_state
-from beadline.state.operator_handles import store as store_state
-from beadline.state.run import RunContent, TableChanges, decode_run, encode_run, merge_contents
-from beadline.state.version import Handle, RunRef, next_version, root_version
+from beadline.state.operator.handles import BROADCAST, LIST, UNION, OperatorStateHandle, StateContent, StateRef, decode
+from beadline.state.operator.handles import encode as encode_state
+from beadline.state.operator.handles import store as store_state
+from beadline.state.parquet.layout import part_name, safe_name
+from beadline.state.runs import files as state_files
+from beadline.state.runs import slicing
+from beadline.state.runs.files import RunFiles, entries_of, read_run
+from beadline.state.runs.run import RunContent, TableChanges, decode_run, encode_run, merge_contents
+from beadline.state.runs.version import Handle, RunRef, next_version, root_version
 from tests.checkpoint.snapshots import JOB, place_in
 
 MAX = 16

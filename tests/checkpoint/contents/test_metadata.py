@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
 from beadline.graph.program import Program
-from beadline.state.operator_handles import OperatorStateHandle, StateRef
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import OperatorStateHandle, StateRef
+from beadline.state.runs.version import Handle, RunRef
 from tests.checkpoint.snapshots import make_snapshot
 
 FOLDER = "/data/job/chk-7"

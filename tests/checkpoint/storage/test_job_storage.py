@@ -15,7 +15,7 @@ from beadline.checkpoint.directory.trace import Trace
 from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.graph.program import Program
-from beadline.state.files import read_run
+from beadline.state.runs.files import read_run
 from tests.checkpoint.snapshots import JOB, make_snapshot, place_in
 
 PROGRAM = Program("/jobs/necklace.py", (), "graph")

@@ -31,9 +31,9 @@ from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.registry import SharedFiles
 from beadline.checkpoint.storage.verify import check_file, checks_of
 from beadline.errors import VersionError
-from beadline.state import files as state_files
-from beadline.state.files import RunFiles, read_file, read_run
-from beadline.state.version import Handle, RunRef
+from beadline.state.runs import files as state_files
+from beadline.state.runs.files import RunFiles, read_file, read_run
+from beadline.state.runs.version import Handle, RunRef
 from tests.checkpoint.snapshots import JOB, all_files, latest, make_snapshot, place_in, run_bytes
 from tests.disks import small_disk_at
 

@@ -24,8 +24,8 @@ from beadline.master.upgrade.comparison import Comparison, Fate, Migration
 from beadline.master.upgrade.compatibility import Acceptance, compare
 from beadline.runtime.describe import DeclaredStates, declared_states
 from beadline.state.description import OPERATOR, StateDescription
-from beadline.state.operator_handles import LIST, OperatorStateHandle, StateRef
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import LIST, OperatorStateHandle, StateRef
+from beadline.state.runs.version import Handle, RunRef
 from tests.graph.programs import Program, same
 
 LONG, STRING = Types.LONG(), Types.STRING()

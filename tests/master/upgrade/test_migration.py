@@ -23,9 +23,8 @@ from beadline.runtime.messages import RunContext
 from beadline.state import codec
 from beadline.state.codec import freeze, thaw
 from beadline.state.description import OPERATOR, StateDescription
-from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.operator_handles import (
+from beadline.state.operator.handles import (
     BROADCAST,
     LIST,
     UNION,
@@ -36,8 +35,9 @@ from beadline.state.operator_handles import (
     read_ref,
     store,
 )
-from beadline.state.run import RunContent, TableChanges, decode_run, encode_run, merge_contents
-from beadline.state.version import Handle, next_version, root_version
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.run import RunContent, TableChanges, decode_run, encode_run, merge_contents
+from beadline.state.runs.version import Handle, next_version, root_version
 
 MAX = 16
 NOW = 5000

@@ -21,16 +21,17 @@ from beadline.graph.plan import Plan
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.merging import merge_runs
 from beadline.runtime.messages import MergeResult, RunContext
-from beadline.state import slicing
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.codec import thaw
-from beadline.state.files import RunFiles
+from beadline.state.heap.store import HeapStore
+from beadline.state.heap.tables import MISSING, TABLE_KINDS
+from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.run import RunContent, TableChanges, count_entries, encode_run
-from beadline.state.store import HeapStore, Place, Store, open_store
-from beadline.state.tables import MISSING, TABLE_KINDS
-from beadline.state.timers import TimerTable
-from beadline.state.version import RunRef, next_version
+from beadline.state.runs import slicing
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.run import RunContent, TableChanges, count_entries, encode_run
+from beadline.state.runs.version import RunRef, next_version
+from beadline.state.store import Place, Store, open_store
 from tests.graph.programs import Program, by, same
 
 MAX = 16

@@ -13,15 +13,22 @@ from beadline.graph.plan import Plan
 from beadline.master.upkeep import handles, tiers
 from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.messages import MergeRequest, MergeResult
-from beadline.state import slicing
-from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_of
-from beadline.state.merging import merged
-from beadline.state.operator_handles import OperatorStateHandle, StateRef
-from beadline.state.run import TableChanges, count_entries, decode_run, encode_run, merge_contents, without_tombstones
-from beadline.state.slicing import layers_of
+from beadline.state.operator.handles import OperatorStateHandle, StateRef
+from beadline.state.runs import slicing
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.merging import merged
+from beadline.state.runs.run import (
+    TableChanges,
+    count_entries,
+    decode_run,
+    encode_run,
+    merge_contents,
+    without_tombstones,
+)
+from beadline.state.runs.slicing import layers_of
+from beadline.state.runs.version import Handle, RunRef, next_version
 from beadline.state.store import open_store
-from beadline.state.version import Handle, RunRef, next_version
 from tests.graph.programs import Program, by, same
 
 

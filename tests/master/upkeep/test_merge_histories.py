@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beadline.state import slicing
 from beadline.state.backend_settings import HEAP, ROCKSDB
+from beadline.state.runs import slicing
 from tests.master.soon import merge_soon
 from tests.master.upkeep.histories import LARGEST, History
 from tests.state.contract.subject import let_go

@@ -11,7 +11,7 @@ from beadline.graph.plan import Plan
 from beadline.master.upkeep import seal
 from beadline.runtime.failure import Failure
 from beadline.runtime.messages import SubtaskAck, TaskAck
-from beadline.state.version import Handle
+from beadline.state.runs.version import Handle
 from tests.graph.programs import Program, by, same
 
 HANDLES = {(2, 0): Handle("root-0"), (2, 1): Handle("root-1")}

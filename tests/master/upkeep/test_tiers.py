@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from beadline.master.upkeep.handles import StateBook
 from beadline.master.upkeep.tiers import Allowance, Window, windows_of
 from beadline.runtime.messages import MergeRequest, MergeResult
-from beadline.state.files import RunFiles
-from beadline.state.slicing import layers_of, within
-from beadline.state.version import Handle, RunRef
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.slicing import layers_of, within
+from beadline.state.runs.version import Handle, RunRef
 from tests.graph.programs import Program, by, same
 
 GROUPS = range(64)

@@ -22,12 +22,19 @@ from beadline.graph.specs import Hash
 from beadline.master.upkeep.truth import Truth, topology
 from beadline.runtime.messages import MergeResult, SubtaskAck
 from beadline.state.description import StateDescription
-from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_of, key_group_range, subtask_of_key_group
-from beadline.state.operator_handles import LIST, OperatorStateHandle, StateContent, StateRef, encode, read_ref, store
-from beadline.state.run import TableChanges, count_entries, decode_run, encode_run, merge_contents, without_tombstones
+from beadline.state.operator.handles import LIST, OperatorStateHandle, StateContent, StateRef, encode, read_ref, store
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.run import (
+    TableChanges,
+    count_entries,
+    decode_run,
+    encode_run,
+    merge_contents,
+    without_tombstones,
+)
+from beadline.state.runs.version import RunRef, next_version
 from beadline.state.store import open_store
-from beadline.state.version import RunRef, next_version
 from tests.graph.programs import Program, by, same
 
 GROUPS = 16

@@ -11,13 +11,13 @@ from typing import Any
 
 from beadline.api.state_descriptors import StateDescriptor
 from beadline.common.typeinfo import Types
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.codec import thaw
 from beadline.state.key_groups import key_group_range
 from beadline.state.rocks import folders
 from beadline.state.rocks.store import RocksStore
-from beadline.state.run import (
+from beadline.state.runs.run import (
     RunContent,
     count_entries,
     decode_run,
@@ -26,8 +26,8 @@ from beadline.state.run import (
     without_expired,
     without_tombstones,
 )
+from beadline.state.runs.version import Handle, RunRef, next_version, root_version
 from beadline.state.store import Place, Store, open_store
-from beadline.state.version import Handle, RunRef, next_version, root_version
 
 HEAP, ROCKSDB = "hashmap", "rocksdb"
 ANY = Types.PICKLED_BYTE_ARRAY()

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.rocks import store as rocks_store
+from tests.state.access.test_state_model import KEYS, Model, compare, event, perform, random_event
 from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Step, Subject, let_go
-from tests.state.test_state_model import KEYS, Model, compare, event, perform, random_event
 
 pytest.importorskip("rocksdict")
 

@@ -14,11 +14,11 @@ from beadline.common.time import Time
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.state.description import StateDescription
-from beadline.state.files import RunFiles
-from beadline.state.merging import merged
-from beadline.state.parquet_run import encode_parquet
-from beadline.state.run import RunContent
-from beadline.state.version import Handle, RunRef, next_version
+from beadline.state.parquet.run import encode_parquet
+from beadline.state.runs.files import RunFiles
+from beadline.state.runs.merging import merged
+from beadline.state.runs.run import RunContent
+from beadline.state.runs.version import Handle, RunRef, next_version
 from tests.state.contract.subject import ANY, Make, Subject
 
 LONG, STRING = Types.LONG(), Types.STRING()
@@ -130,9 +130,9 @@ def test_nan_is_one_map_key_in_a_savepoint_too(make: Make, lifetime: int | None)
 def test_large_files_are_loaded_a_row_group_at_a_time(
     make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit in ("store._BLOCKWISE_BYTES", "rocks.store._BLOCKWISE_BYTES"):
-        monkeypatch.setattr(f"beadline.state.{limit}", 1)
-    monkeypatch.setattr("beadline.state.parquet_run._GROUP_ROWS", 4)
+    for backend in ("heap", "rocks"):
+        monkeypatch.setattr(f"beadline.state.{backend}.store._BLOCKWISE_BYTES", 1)
+    monkeypatch.setattr("beadline.state.parquet.run._GROUP_ROWS", 4)
     subject = full(make)
     restored = as_parquet(subject, RunFiles(str(folder)))
     assert everything(restored) == everything(subject)

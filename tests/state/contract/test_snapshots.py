@@ -8,7 +8,7 @@ import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.version import Handle, root_version
+from beadline.state.runs.version import Handle, root_version
 from tests.state.contract.subject import ANY, Make, Step, Subject
 
 STATES = (ValueStateDescriptor("v", ANY), ListStateDescriptor("l", ANY), MapStateDescriptor("m", ANY, ANY))

@@ -18,7 +18,7 @@ from beadline.api.state_descriptors import (
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
-from beadline.state import ttl
+from beadline.state.access import ttl
 from tests.state.contract.subject import ANY, Make, Subject
 
 TTL = 10

@@ -6,8 +6,8 @@ import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.errors import StateMismatchError, VersionError
-from beadline.state.run import decode_run
-from beadline.state.version import RunRef
+from beadline.state.runs.run import decode_run
+from beadline.state.runs.version import RunRef
 from tests.state.contract.subject import ANY, Make, Step, Subject
 
 VALUE = ValueStateDescriptor("v", ANY)
