@@ -94,7 +94,7 @@ def _compare(
 ) -> Comparison:
     from beadline.master.dry_run import ProgramReached, stop_at_execute
     from beadline.master.upgrade.compatibility import compare
-    from beadline.runtime.describe import declared_states
+    from beadline.runtime.operators.describe import declared_states
 
     stop_at_execute()
     try:

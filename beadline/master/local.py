@@ -22,12 +22,13 @@ from beadline.master.shipping.dependencies import Dependencies
 from beadline.master.shipping.here import surroundings_here
 from beadline.master.shipping.shipment import make_shipment
 from beadline.master.threads import Threads
-from beadline.runtime import garbage, printed, worker
+from beadline.runtime.exchange.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row
+from beadline.runtime.functions import printed
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
-from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row
-from beadline.runtime.surroundings import Packed
-from beadline.runtime.task import Task
-from beadline.runtime.worker import WorkerRun
+from beadline.runtime.task.task import Task
+from beadline.runtime.worker import garbage, worker
+from beadline.runtime.worker.surroundings import Packed
+from beadline.runtime.worker.worker import WorkerRun
 
 _QUIET_SECONDS = 60.0
 # One process is one worker, which does one thing at a time: what a task may unpickle, and where what it prints goes, is

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError, JobExecutionError
 from beadline.master.telling import shortened
-from beadline.runtime.poison import TAG, Poison
+from beadline.runtime.task.poison import TAG, Poison
 
 _LOG = logging.getLogger("beadline")
 

@@ -46,9 +46,9 @@ from beadline.master.upgrade.comparison import generated_uids
 from beadline.master.upgrade.compatibility import has_state
 from beadline.master.upkeep.merging import Merger, drop_garbage
 from beadline.master.upkeep.truth import Truth
-from beadline.runtime.exporting import export_in_worker
 from beadline.runtime.merging import merge_in_worker
 from beadline.runtime.messages import RunContext, StepHeader
+from beadline.runtime.short_tasks.exporting import export_in_worker
 from beadline.state.runs.files import RunFiles
 
 _LOG = logging.getLogger("beadline")

@@ -15,7 +15,7 @@ from beadline.master.tries import OutOfTries, tried
 from beadline.master.upkeep import seal
 from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck
-from beadline.runtime.migrate import Migrated, MigrationRequest, migrate_in_worker
+from beadline.runtime.short_tasks.migrating import Migrated, MigrationRequest, migrate_in_worker
 from beadline.state.disks import is_full
 
 _TRIES = 6

@@ -6,9 +6,9 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from beadline.runtime import worker
-from beadline.runtime.garbage import no_collection
 from beadline.runtime.messages import MergeRequest, MergeResult, RunContext
+from beadline.runtime.worker import worker
+from beadline.runtime.worker.garbage import no_collection
 from beadline.state.runs.merging import merged
 from beadline.state.runs.run import RunWriter
 

@@ -45,7 +45,7 @@ class StepHeader:
     :ivar completed: checkpoints that completed since the last step, by the numbers of their steps, which functions
         know snapshots by
     :ivar aborted: likewise the checkpoints that were given up
-    :ivar poison: records to leave out, see :mod:`beadline.runtime.poison`
+    :ivar poison: records to leave out, see :mod:`beadline.runtime.task.poison`
     """
 
     context: RunContext

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from beadline.errors import BeadlineError
-from beadline.runtime.exporting import Export, Exported, KeyedExport, export
+from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport, export
 from beadline.state.access.backend import PROCESSING_TIMERS
 from beadline.state.codec import loads
 from beadline.state.description import StateDescription

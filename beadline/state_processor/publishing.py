@@ -18,7 +18,7 @@ from beadline.checkpoint.storage.durable import Bundle
 from beadline.checkpoint.storage.publishing import publish_savepoint
 from beadline.common.type_description import type_from_text
 from beadline.common.typeinfo import TypeInformation
-from beadline.runtime.exporting import Export, Exported
+from beadline.runtime.short_tasks.exporting import Export, Exported
 from beadline.state.cells import declared
 from beadline.state.parquet.layout import safe_name
 from beadline.state.runs.files import is_folder, join, local_path, size_of

@@ -15,8 +15,8 @@ from beadline.errors import ConfigurationError
 from beadline.master.shipping.shipment import main_classes
 from beadline.master.spark.engine import SparkEngine
 from beadline.master.spark.shipping import ship_modules
-from beadline.runtime.surroundings import Packed
-from beadline.runtime.worker import set_main_classes
+from beadline.runtime.worker.surroundings import Packed
+from beadline.runtime.worker.worker import set_main_classes
 from beadline.state import codec
 
 Piece = TypeVar("Piece")

@@ -27,9 +27,9 @@ from beadline.master.job import JobMaster
 from beadline.master.local import LocalDeployment, LocalEngine, Shipped, one_at_a_time
 from beadline.master.settings import JobSettings
 from beadline.master.upkeep.truth import Truth
-from beadline.runtime import worker
 from beadline.runtime.messages import StepHeader, TaskAck
-from beadline.runtime.worker import Shipment
+from beadline.runtime.worker import worker
+from beadline.runtime.worker.worker import Shipment
 from beadline.state.runs.version import Handle
 from beadline.testing.rounds import GoOn, Rounds, Splits, inlined
 

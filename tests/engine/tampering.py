@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from beadline.master.spark import engine as spark_module
-from beadline.runtime.entry import LevelCall
-from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, Row, read_rows, write_rows
+from beadline.runtime.exchange.rows import ACK, BARRIER, DATA, DESCRIPTOR, Row, read_rows, write_rows
+from beadline.runtime.task.entry import LevelCall
 from tests.engine.jobs import KEYS, Accident
 
 Tampering = Callable[[list[Row]], list[Row]]

@@ -29,7 +29,7 @@ WORKER = f"""Traceback (most recent call last):
                           ^^^^^^^^
   File "/home/me/.venv/lib/python3.12/site-packages/numpy/core.py", line 9, in thing
     return make()
-  File "{PACKAGE}/runtime/output.py", line 31, in take
+  File "{PACKAGE}/runtime/exchange/output.py", line 31, in take
     return convert(result)
   File "/home/me/job.py", line 9, in parse
     raise ValueError("no number:\\n" + v)

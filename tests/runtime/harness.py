@@ -23,10 +23,10 @@ from beadline.master.execution import Planned
 from beadline.master.local import LocalDeployment, Shipped
 from beadline.master.settings import JobSettings
 from beadline.master.upkeep.handles import StateBook
+from beadline.runtime.exchange.rows import Row
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
-from beadline.runtime.rows import Row
-from beadline.runtime.task import Task
-from beadline.runtime.worker import WorkerRun
+from beadline.runtime.task.task import Task
+from beadline.runtime.worker.worker import WorkerRun
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.operator.handles import OperatorStateHandle
 from beadline.state.runs.version import Handle

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
-from beadline.runtime.exporting import Export, Exported, KeyedExport, StateExport
+from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport, StateExport
 from beadline.state.description import KEYED, OPERATOR
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import BROADCAST, OperatorStateHandle, StateRef

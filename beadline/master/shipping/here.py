@@ -12,7 +12,7 @@ from beadline.errors import UnsupportedFeatureError
 from beadline.master.shipping.dependencies import Dependencies
 from beadline.master.shipping.requirements import requirements_archive
 from beadline.master.shipping.shipment import put_on_own_path
-from beadline.runtime.surroundings import CachedFile, Place, Surroundings
+from beadline.runtime.worker.surroundings import CachedFile, Place, Surroundings
 
 
 def surroundings_here(wanted: Dependencies) -> Surroundings:

@@ -16,8 +16,8 @@ import cloudpickle
 from beadline.errors import ConfigurationError, SerializationError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.master.shipping.user_code import imported_user_modules
-from beadline.runtime.surroundings import Packed, Surroundings
-from beadline.runtime.worker import Shipment
+from beadline.runtime.worker.surroundings import Packed, Surroundings
+from beadline.runtime.worker.worker import Shipment
 from beadline.state.codec import registered_state_classes
 
 # Of all jobs of this process, without those that were imported.

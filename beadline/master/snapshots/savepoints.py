@@ -13,7 +13,7 @@ from beadline.checkpoint.storage.publishing import Fill
 from beadline.master.engine import Engine
 from beadline.master.telling import first_line
 from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
-from beadline.runtime.exporting import Export, Exported
+from beadline.runtime.short_tasks.exporting import Export, Exported
 
 Task = tuple[Export, ...]
 #: Gives what exports a task's share in a worker of the execution that runs.

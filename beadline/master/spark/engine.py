@@ -27,10 +27,10 @@ from beadline.master.spark.liveness import Liveness, nothing_to_say
 from beadline.master.spark.session import is_local, on_one_machine
 from beadline.master.spark.shipping import ship_modules
 from beadline.master.spark.worker_python import set_up_error
-from beadline.runtime.entry import LevelCall, farewell
+from beadline.runtime.exchange.rows import ACK, DRIVER, SPARK_SCHEMA
 from beadline.runtime.messages import StepHeader, TaskAck
-from beadline.runtime.rows import ACK, DRIVER, SPARK_SCHEMA
-from beadline.runtime.surroundings import Packed, Surroundings, call_on_each
+from beadline.runtime.task.entry import LevelCall, farewell
+from beadline.runtime.worker.surroundings import Packed, Surroundings, call_on_each
 from beadline.state.disks import FREE_SPACE
 
 _COLUMNS = ("dest", "target", "channel", "seq", "kind", "payload")

@@ -33,7 +33,7 @@ from beadline.master.shipping.user_code import (
     is_installed,
     user_path,
 )
-from beadline.runtime.surroundings import CachedFile, Place, Surroundings
+from beadline.runtime.worker.surroundings import CachedFile, Place, Surroundings
 
 if TYPE_CHECKING:
     from beadline.master.spark.engine import SparkEngine

@@ -28,7 +28,7 @@ from beadline.master.upgrade.comparison import (
     shown_name,
     type_of,
 )
-from beadline.runtime.describe import DeclaredStates, declared_states
+from beadline.runtime.operators.describe import DeclaredStates, declared_states
 from beadline.state.description import StateDescription, text_of
 from beadline.state.evolution import Verdict, compatible
 from beadline.state.heap.timers import TimerTable

@@ -18,7 +18,13 @@ from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
 from beadline.common.type_description import type_from_text
 from beadline.errors import StateMismatchError
 from beadline.master.upgrade.comparison import Migration
-from beadline.runtime.migrate import KeyedMigration, Migrated, MigrationRequest, PartMigration, StateChange
+from beadline.runtime.short_tasks.migrating import (
+    KeyedMigration,
+    Migrated,
+    MigrationRequest,
+    PartMigration,
+    StateChange,
+)
 from beadline.state.description import KEYED, OPERATOR
 from beadline.state.evolution import hook_for
 from beadline.state.key_groups import key_group_range

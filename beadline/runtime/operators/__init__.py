@@ -1,4 +1,8 @@
-"""The operators, one module per family, and :func:`make_operator`, which builds one from its spec."""
+"""The operators, one family per module, and :func:`make_operator`, which builds one from its spec.
+
+``base`` is what an operator is to the task that runs it. ``lookup_table`` is what ``lookup`` joins with, ``describe``
+opens operators before a job runs, to learn which states they declare.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,6 @@ from beadline.graph.specs import (
 )
 from beadline.runtime.operators.base import Operator, Setup
 from beadline.runtime.operators.broadcast import BroadcastOperator
-from beadline.runtime.operators.folded_windows import make_window_operator
 from beadline.runtime.operators.functions import FUNCTION_OPERATORS
 from beadline.runtime.operators.joins import IntervalJoinOperator, JoinWindowOperator
 from beadline.runtime.operators.lookup import LookupOperator
@@ -28,6 +31,7 @@ from beadline.runtime.operators.sinks import CollectOperator, PrintOperator, Sin
 from beadline.runtime.operators.sources import SourceOperator
 from beadline.runtime.operators.timestamps import TimestampsOperator
 from beadline.runtime.operators.watermark_generators import GeneratedWatermarksOperator
+from beadline.runtime.operators.windowing.folded import make_window_operator
 
 __all__ = ["Operator", "Setup", "make_operator"]
 

@@ -16,11 +16,11 @@ from typing import Any
 from beadline.api.async_functions import AsyncFunction
 from beadline.api.function import Function
 from beadline.graph.specs import AsyncSpec
-from beadline.runtime.aliasing import add_settled, settle_unkeyed
+from beadline.runtime.exchange.writer import IDLE, Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
+from beadline.runtime.functions.aliasing import add_settled, settle_unkeyed
 from beadline.runtime.messages import StepHeader, SubtaskInput
 from beadline.runtime.operators.base import FunctionOperator, Setup
-from beadline.runtime.writer import IDLE, Timestamps
 from beadline.state.store import Store
 
 _HELD = 4096

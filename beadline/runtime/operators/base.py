@@ -12,15 +12,15 @@ from beadline.api.output_tag import OutputTag
 from beadline.api.state_descriptors import StateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.graph.plan import PlanNode
-from beadline.runtime.aliasing import add_settled, only_atoms, settle_keyed
-from beadline.runtime.context import CallContext, Clock, KeyedCallContext, KeyedClock, SubtaskContext
+from beadline.runtime.exchange.gate import MIN_WATERMARK, WatermarkGate
+from beadline.runtime.exchange.output import Output, is_tagged
+from beadline.runtime.exchange.writer import IDLE, ChannelWriter, Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
-from beadline.runtime.function_states import FunctionStates
-from beadline.runtime.gate import MIN_WATERMARK, WatermarkGate
+from beadline.runtime.functions.aliasing import add_settled, only_atoms, settle_keyed
+from beadline.runtime.functions.context import CallContext, Clock, KeyedCallContext, KeyedClock, SubtaskContext
+from beadline.runtime.functions.printed import Printed
+from beadline.runtime.functions.states import FunctionStates
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
-from beadline.runtime.output import Output, is_tagged
-from beadline.runtime.printed import Printed
-from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
 from beadline.state.access.backend import KeyedBackend
 from beadline.state.codec import dumps, loads
 from beadline.state.description import KEYED, OPERATOR, StateDescription

@@ -13,11 +13,11 @@ from beadline.api.function import Function
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.graph.specs import FunctionSpec
-from beadline.runtime.aliasing import add_settled, add_taken, only_atoms, settle_keyed, settle_unkeyed
+from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.functions.aliasing import add_settled, add_taken, only_atoms, settle_keyed, settle_unkeyed
 from beadline.runtime.operators.base import FunctionOperator, KeyedFunctionOperator, Setup
-from beadline.runtime.writer import Timestamps
 from beadline.state.access.keyed import KeyedValueState
 from beadline.state.codec import ATOMS
 

@@ -9,13 +9,13 @@ from beadline.api.state_descriptors import ListStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.errors import ConfigurationError
 from beadline.graph.specs import IntervalJoinSpec
-from beadline.runtime.aliasing import add_settled, settle_keyed
+from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.functions.aliasing import add_settled, settle_keyed
 from beadline.runtime.messages import StepHeader, SubtaskInput
 from beadline.runtime.operators.base import KeyedFunctionOperator, Setup
-from beadline.runtime.operators.windows import WindowOperator
-from beadline.runtime.writer import Timestamps
+from beadline.runtime.operators.windowing.windows import WindowOperator
 from beadline.state.codec import dumps, is_immutable, loads_trusted
 from beadline.state.store import Store
 

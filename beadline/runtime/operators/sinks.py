@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from beadline.graph.specs import PrintSpec, SinkSpec
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
-from beadline.runtime.writer import Timestamps
 from beadline.state.store import Store
 
 

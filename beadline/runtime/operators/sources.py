@@ -8,12 +8,12 @@ from typing import Any
 from beadline.connectors.source import Unreadable, Watermark
 from beadline.errors import InputError, StepError
 from beadline.graph.specs import SourceSpec
+from beadline.runtime.exchange.gate import MAX_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK
 from beadline.runtime.messages import StepHeader, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
-from beadline.runtime.poison import TAG, digest_of, sift
-from beadline.runtime.writer import Timestamps
+from beadline.runtime.task.poison import TAG, digest_of, sift
 from beadline.state.store import Store
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from beadline.graph.specs import TimestampsSpec
+from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
-from beadline.runtime.writer import Timestamps
 from beadline.state.store import Store
 
 

@@ -21,7 +21,7 @@ from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
-from beadline.runtime.exporting import Exported, KeyedExport, export
+from beadline.runtime.short_tasks.exporting import Exported, KeyedExport, export
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range
 from beadline.state.operator.handles import BROADCAST, LIST, UNION, OperatorStateHandle, StateContent, StateRef, decode

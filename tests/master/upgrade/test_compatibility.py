@@ -22,7 +22,7 @@ from beadline.graph.plan import Plan
 from beadline.graph.specs import Hash, SinkSpec
 from beadline.master.upgrade.comparison import Comparison, Fate, Migration
 from beadline.master.upgrade.compatibility import Acceptance, compare
-from beadline.runtime.describe import DeclaredStates, declared_states
+from beadline.runtime.operators.describe import DeclaredStates, declared_states
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.operator.handles import LIST, OperatorStateHandle, StateRef
 from beadline.state.runs.version import Handle, RunRef

@@ -18,8 +18,8 @@ from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import StateMismatchError
 from beadline.master.upgrade.comparison import Migration
 from beadline.master.upgrade.migration import migrated
-from beadline.runtime import migrate
 from beadline.runtime.messages import RunContext
+from beadline.runtime.short_tasks import migrating
 from beadline.state import codec
 from beadline.state.codec import freeze, thaw
 from beadline.state.description import OPERATOR, StateDescription
@@ -59,7 +59,7 @@ class Stage:
         self.folder = folder
         self.context = RunContext("run", state_root=str(folder), inline_limit=100)
         self.requests: list[Any] = []
-        monkeypatch.setattr(migrate.worker, "enter_run", lambda *_: SimpleNamespace(files=self.files))
+        monkeypatch.setattr(migrating.worker, "enter_run", lambda *_: SimpleNamespace(files=self.files))
         monkeypatch.setattr(codec, "_job_modules", {"__main__", __name__})
 
     def handle(self, subtask: int, parallelism: int, contents: Sequence[RunContent]) -> Handle:
@@ -81,9 +81,9 @@ class Stage:
 
     def run(self, requests: list[Any]) -> list[Any]:
         self.requests = requests
-        made = [migrate.migrate_in_worker(None, self.context, NOW, request) for request in requests]
+        made = [migrating.migrate_in_worker(None, self.context, NOW, request) for request in requests]
         assert made == [
-            migrate.migrate_in_worker(None, self.context, NOW, request) for request in requests
+            migrating.migrate_in_worker(None, self.context, NOW, request) for request in requests
         ]  # runs twice
         return made
 
