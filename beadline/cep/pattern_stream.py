@@ -18,9 +18,9 @@ from beadline.cep.functions import (
 from beadline.cep.operator import EventTimeOperator, PatternOperator, ProcessingTimeOperator
 from beadline.cep.pattern import Pattern
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.checks import check_process_function
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.keyed_stream import KeyedStream
+from beadline.datastream.streams.checks import check_process_function
+from beadline.datastream.streams.keyed import KeyedStream
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError
 
 __all__ = ["CEP", "PatternStream"]

@@ -11,8 +11,8 @@ from beadline.api.async_retry import NO_RETRY_STRATEGY
 from beadline.api.durations import as_milliseconds
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.checks import check_process_function
 from beadline.datastream.data_stream import DataStream
+from beadline.datastream.streams.checks import check_process_function
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import AsyncSpec
 

@@ -7,9 +7,9 @@ from beadline.checkpoint import settings as keys
 from beadline.common.configuration import Configuration
 from beadline.common.time import Duration
 from beadline.common.without_java import WithoutJava
-from beadline.datastream import _checkpoint_options as options
 from beadline.datastream.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage
 from beadline.datastream.checkpointing_mode import CheckpointingMode
+from beadline.datastream.environment import checkpoint_options as options
 from beadline.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from beadline.errors import ConfigurationError
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from beadline.checkpoint import settings as keys
 from beadline.common.configuration import Configuration
-from beadline.datastream import _checkpoint_options as options
+from beadline.datastream.environment import checkpoint_options as options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 __all__ = [

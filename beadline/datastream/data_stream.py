@@ -13,12 +13,12 @@ from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.common import ExecutionConfig, WatermarkStrategy
 from beadline.common.typeinfo import TypeInformation, Types
-from beadline.datastream._lending import lends
-from beadline.datastream.checks import check_function, check_process_function, checked_parallelism
-from beadline.datastream.closeable_iterator import CloseableIterator
 from beadline.datastream.connectors.base import SupportsPreprocessing
-from beadline.datastream.data_stream_sink import DataStreamSink
-from beadline.datastream.operator_settings import OperatorSettings
+from beadline.datastream.environment.lending import lends
+from beadline.datastream.streams.checks import check_function, check_process_function, checked_parallelism
+from beadline.datastream.streams.closeable_iterator import CloseableIterator
+from beadline.datastream.streams.operator_settings import OperatorSettings
+from beadline.datastream.streams.sink import DataStreamSink
 from beadline.errors import GraphError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.specs import (
@@ -40,14 +40,14 @@ from beadline.graph.specs import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from beadline.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-    from beadline.datastream.cached_data_stream import CachedDataStream
-    from beadline.datastream.connected_streams import ConnectedStreams
-    from beadline.datastream.interval_join import IntervalJoin
-    from beadline.datastream.joined_streams import CoGroupedStreams, JoinedStreams
-    from beadline.datastream.keyed_stream import KeyedStream
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from beadline.datastream.windowed_stream import AllWindowedStream, WindowedStream
+    from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
+    from beadline.datastream.streams.cached import CachedDataStream
+    from beadline.datastream.streams.connected import ConnectedStreams
+    from beadline.datastream.streams.interval_join import IntervalJoin
+    from beadline.datastream.streams.joined import CoGroupedStreams, JoinedStreams
+    from beadline.datastream.streams.keyed import KeyedStream
+    from beadline.datastream.streams.windowed import AllWindowedStream, WindowedStream
 else:
     __getattr__ = lends(
         __name__,
@@ -55,7 +55,7 @@ else:
         "beadline.datastream.functions",
         "beadline.datastream.state",
         "beadline.datastream.window",
-        "beadline.datastream.cached_data_stream",
+        "beadline.datastream.streams.cached",
         "beadline.datastream.connectors",
         "beadline.common",
         "beadline.common.typeinfo",
@@ -182,7 +182,7 @@ class DataStream(OperatorSettings):
         self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
     ) -> KeyedStream:
         """Elements with equal keys go to the same subtask, where state and timers are kept by key."""
-        from beadline.datastream.keyed_stream import KeyedStream
+        from beadline.datastream.streams.keyed import KeyedStream
 
         check_function(key_selector, KeySelector)
         return KeyedStream(self, Hash(key_selector, key_type))
@@ -205,8 +205,8 @@ class DataStream(OperatorSettings):
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Two streams, of any types, into one operator with shared state."""
-        from beadline.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-        from beadline.datastream.connected_streams import ConnectedStreams
+        from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
+        from beadline.datastream.streams.connected import ConnectedStreams
 
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
@@ -219,13 +219,13 @@ class DataStream(OperatorSettings):
     def join(self, other_stream: DataStream) -> JoinedStreams:
         """Pairs of elements of two streams that share a key and a window:
         ``stream1.join(stream2).where(…).equal_to(…).window(…).apply(…)``."""
-        from beadline.datastream.joined_streams import JoinedStreams
+        from beadline.datastream.streams.joined import JoinedStreams
 
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
         """Groups of elements of two streams that share a key and a window; one of the groups may be empty."""
-        from beadline.datastream.joined_streams import CoGroupedStreams
+        from beadline.datastream.streams.joined import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
 
@@ -254,13 +254,13 @@ class DataStream(OperatorSettings):
         :param how: ``"inner"`` leaves out elements without a row, ``"left"`` gives them None instead of a row
         :param function: makes a result of an element and a :class:`Row`; by default it is the pair of both
         """
-        from beadline.datastream.lookup import Lookup
+        from beadline.datastream.streams.lookup import Lookup
 
         return Lookup(df, on, how, max_bytes).join(self, key, function, output_type)
 
     def project(self, *field_indexes: int) -> DataStream:
         """Some fields of a tuple, in the given order."""
-        from beadline.datastream.projection import project
+        from beadline.datastream.streams.projection import project
 
         return project(self, field_indexes)
 
@@ -318,7 +318,7 @@ class DataStream(OperatorSettings):
         everywhere = self._partitioned(Broadcast())
         if broadcast_state_descriptor is None:
             return everywhere
-        from beadline.datastream.broadcast_stream import BroadcastStream
+        from beadline.datastream.streams.broadcast import BroadcastStream
 
         return BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
@@ -374,7 +374,7 @@ class DataStream(OperatorSettings):
 
         Elements of one subtask come in order. With a limit the job ends as soon as it has given that many.
         """
-        from beadline.datastream.collecting import collect
+        from beadline.datastream.streams.collecting import collect
 
         return collect(self, job_execution_name, limit)
 
@@ -383,18 +383,18 @@ class DataStream(OperatorSettings):
 
         Rows and tuples of declared type become columns of those types; other elements need types that Spark can infer.
         """
-        from beadline.datastream.dataframes import to_dataframe
+        from beadline.datastream.environment.dataframes import to_dataframe
 
         return to_dataframe(self, job_execution_name)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Windows over the whole stream, evaluated in one subtask."""
-        from beadline.datastream.windowed_stream import AllWindowedStream
+        from beadline.datastream.streams.windowed import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
 
     def cache(self) -> CachedDataStream:
         """Keep the elements of a bounded stream: the first job that uses the result computes them, later ones read."""
-        from beadline.datastream.cached_data_stream import CachedDataStream
+        from beadline.datastream.streams.cached import CachedDataStream
 
         return CachedDataStream(self)

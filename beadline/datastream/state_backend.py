@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 from beadline.checkpoint import settings as keys
 from beadline.common.configuration import Configuration
 from beadline.common.without_java import WithoutJava
-from beadline.datastream import _checkpoint_options as options
-from beadline.datastream._checkpoint_options import member_of
 from beadline.datastream.checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
+from beadline.datastream.environment import checkpoint_options as options
+from beadline.datastream.environment.checkpoint_options import member_of
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 from beadline.state import backend_settings
 from beadline.state.runs.files import local_path

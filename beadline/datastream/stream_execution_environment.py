@@ -14,13 +14,13 @@ from beadline.connectors.cache import Cache
 from beadline.connectors.collections import CollectionSource, SequenceSource
 from beadline.connectors.source import as_source
 from beadline.connectors.text_files import TextFileSource
-from beadline.datastream import options
-from beadline.datastream._lending import lends
-from beadline.datastream.cached_data_stream import resolve_caches
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.environment_settings import EnvironmentSettings
-from beadline.datastream.source_stream import SourceStream
-from beadline.datastream.typed_collections import typed_elements
+from beadline.datastream.environment import options
+from beadline.datastream.environment.lending import lends
+from beadline.datastream.environment.settings import EnvironmentSettings
+from beadline.datastream.environment.typed_collections import typed_elements
+from beadline.datastream.streams.cached import resolve_caches
+from beadline.datastream.streams.source import SourceStream
 from beadline.errors import UnsupportedFeatureError
 from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 else:
     __getattr__ = lends(
         __name__,
-        "beadline.datastream.environment_settings",
+        "beadline.datastream.environment.settings",
         "beadline.datastream.functions",
         "beadline.datastream.connectors.base",
         "beadline.datastream.utils",
@@ -173,7 +173,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def from_dataframe(self, df: DataFrame, type_info: TypeInformation | None = None) -> DataStream:
         """The rows of a Spark DataFrame, materialised once."""
-        from beadline.datastream.dataframes import from_dataframe
+        from beadline.datastream.environment.dataframes import from_dataframe
 
         return from_dataframe(self, df, type_info)
 

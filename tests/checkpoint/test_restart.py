@@ -21,7 +21,7 @@ from beadline.checkpoint.restart import (
 )
 from beadline.common.configuration import Configuration
 from beadline.common.restart_strategy import RestartStrategies
-from beadline.datastream.options import of_restart_strategy
+from beadline.datastream.environment.options import of_restart_strategy
 from beadline.errors import ConfigurationError
 
 RS = "restart-strategy."

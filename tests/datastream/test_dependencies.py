@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from beadline.common import Configuration
-from beadline.datastream import StreamExecutionEnvironment, options
+from beadline.datastream import StreamExecutionEnvironment
+from beadline.datastream.environment import options
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
 from beadline.master.shipping.dependencies import PythonArchive, Requirements
 from beadline.master.shipping.requirements import requirements_archive

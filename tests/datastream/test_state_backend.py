@@ -19,7 +19,7 @@ from beadline.datastream import (
     StateBackend,
     StreamExecutionEnvironment,
 )
-from beadline.datastream import options as job_options
+from beadline.datastream.environment import options as job_options
 from beadline.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.datastream.state_backend import PredefinedOptions
 from beadline.errors import EnvironmentSetupError, UnsupportedFeatureError

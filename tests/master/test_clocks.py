@@ -16,7 +16,8 @@ from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
 from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Types
-from beadline.datastream import KeyedProcessFunction, options
+from beadline.datastream import KeyedProcessFunction
+from beadline.datastream.environment import options
 from beadline.master.clocks import ProcessingTime
 from tests.datastream.jobs import environment
 

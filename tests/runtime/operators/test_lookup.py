@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from beadline.common import Row, Types, WatermarkStrategy
 from beadline.datastream import JoinFunction, KeySelector, StreamExecutionEnvironment
-from beadline.datastream import lookup as lookup_module
+from beadline.datastream.streams import lookup as lookup_module
 from beadline.errors import ConfigurationError, JobExecutionError, TypeMismatchError
 from beadline.graph.specs import CollectSpec
 from beadline.runtime.operators import lookup_table

@@ -15,9 +15,9 @@ from beadline.common import Types, WatermarkStrategy
 from beadline.connectors.cache import Cache, CacheSink, CacheSource, Frame
 from beadline.connectors.source import Position, StepSource
 from beadline.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from beadline.datastream.cached_data_stream import resolve_caches
 from beadline.datastream.functions import MapFunction, ProcessFunction
 from beadline.datastream.output_tag import OutputTag
+from beadline.datastream.streams.cached import resolve_caches
 from beadline.errors import ConfigurationError, GraphError, JobExecutionError, SerializationError
 from beadline.graph.nodes import Node
 from beadline.graph.specs import SinkSpec, SourceSpec

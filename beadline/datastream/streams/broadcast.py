@@ -7,9 +7,9 @@ from typing import Any
 from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.checks import check_process_function
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.keyed_stream import KeyedStream
+from beadline.datastream.streams.checks import check_process_function
+from beadline.datastream.streams.keyed import KeyedStream
 from beadline.errors import GraphError, StateAccessError, TypeMismatchError
 from beadline.graph.specs import BroadcastSpec
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from beadline.api.function import KeySelector
 from beadline.api.join_functions import JoinFunction
 from beadline.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
-from beadline.datastream.checks import check_function
 from beadline.datastream.data_stream import DataStream
+from beadline.datastream.streams.checks import check_function
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import LookupSpec
 from beadline.runtime.operators.lookup_table import LookupTable

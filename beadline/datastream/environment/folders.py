@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
-from beadline.datastream import options
+from beadline.datastream.environment import options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.state.runs.files import local_path
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from beadline.datastream.closeable_iterator import CloseableIterator
 from beadline.datastream.data_stream import DataStream
+from beadline.datastream.streams.closeable_iterator import CloseableIterator
 from beadline.errors import GraphError
 from beadline.graph.specs import CollectSpec, Forward
 

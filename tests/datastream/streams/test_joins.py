@@ -21,9 +21,8 @@ from beadline.datastream.functions import FlatJoinFunction
 from beadline.datastream.state import MapStateDescriptor
 from beadline.datastream.window import DeltaTrigger, EventTimeSessionWindows, TumblingEventTimeWindows
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError
+from tests.datastream.jobs import collect, environment
 from tests.timestamps import At
-
-from .jobs import collect, environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,9 @@ from typing import Any
 from beadline.api.function import CoFlatMapFunction, CoMapFunction, KeySelector
 from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.checks import check_process_function
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.keyed_stream import KeyedStream
+from beadline.datastream.streams.checks import check_process_function
+from beadline.datastream.streams.keyed import KeyedStream
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from beadline.datastream.operator_settings import OperatorSettings
+from beadline.datastream.streams.operator_settings import OperatorSettings
 from beadline.graph.nodes import Node
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from beadline.common import Configuration, Row, Types
 from beadline.datastream import StreamExecutionEnvironment
-from beadline.datastream.typed_collections import typed_elements
+from beadline.datastream.environment.typed_collections import typed_elements
 from beadline.errors import TypeMismatchError
 
 PAIR = Types.TUPLE([Types.INT(), Types.STRING()])

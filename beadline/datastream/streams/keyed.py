@@ -11,20 +11,20 @@ from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from beadline.common import Row
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.aggregations import PositionReduce
-from beadline.datastream.checks import check_function, check_process_function
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.data_stream_sink import DataStreamSink
-from beadline.datastream.refusals import refuse_settings
-from beadline.datastream.with_state import FilterWithState, FlatMapWithState, MapWithState
+from beadline.datastream.streams.aggregations import PositionReduce
+from beadline.datastream.streams.checks import check_function, check_process_function
+from beadline.datastream.streams.refusals import refuse_settings
+from beadline.datastream.streams.sink import DataStreamSink
+from beadline.datastream.streams.with_state import FilterWithState, FlatMapWithState, MapWithState
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from beadline.datastream.interval_join import IntervalJoin
-    from beadline.datastream.windowed_stream import WindowedStream
+    from beadline.datastream.streams.interval_join import IntervalJoin
+    from beadline.datastream.streams.windowed import WindowedStream
 
 
 class KeyedStream(DataStream):
@@ -105,7 +105,7 @@ class KeyedStream(DataStream):
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
         """Pairs of elements with one key whose times lie near each other:
         ``keyed1.interval_join(keyed2).between(Time.seconds(-5), Time.seconds(5)).process(…)``."""
-        from beadline.datastream.interval_join import IntervalJoin
+        from beadline.datastream.streams.interval_join import IntervalJoin
 
         return IntervalJoin(self, other_stream)
 
@@ -141,7 +141,7 @@ class KeyedStream(DataStream):
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """Windows per key."""
-        from beadline.datastream.windowed_stream import WindowedStream
+        from beadline.datastream.streams.windowed import WindowedStream
 
         return WindowedStream(self, window_assigner)
 

@@ -10,13 +10,13 @@ from beadline.common.cli_defaults import get_overrides
 from beadline.common.config_file import read_config_file
 from beadline.common.restart_strategy import RestartStrategyConfiguration
 from beadline.common.without_java import WithoutJava
-from beadline.datastream import options
 from beadline.datastream.checkpoint_config import CheckpointConfig
 from beadline.datastream.checkpointing_mode import CheckpointingMode
-from beadline.datastream.checks import checked_parallelism
+from beadline.datastream.environment import options
 from beadline.datastream.execution_mode import RuntimeExecutionMode
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
+from beadline.datastream.streams.checks import checked_parallelism
 from beadline.datastream.time_characteristic import TimeCharacteristic
 from beadline.errors import TypeMismatchError, UnsupportedFeatureError
 from beadline.master import engines

@@ -14,7 +14,7 @@ from beadline.common import Row
 from beadline.common import typeinfo as ti
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.connectors.source import BATCH, Position, StepSource
-from beadline.datastream.folders import make_folder
+from beadline.datastream.environment.folders import make_folder
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import SourceSpec
 from beadline.master.spark.session import find_session, on_one_machine

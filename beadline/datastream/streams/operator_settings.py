@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from beadline.common.without_java import WithoutJava
-from beadline.datastream.checks import checked_parallelism
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
+from beadline.datastream.streams.checks import checked_parallelism
 from beadline.graph.nodes import Node
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 from beadline.common._types.adapting import adapted
 from beadline.common._types.base import Converter
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.options import LENIENT_TYPES
+from beadline.datastream.environment.options import LENIENT_TYPES
 from beadline.errors import TypeMismatchError
 
 

@@ -14,10 +14,10 @@ from beadline.api.window_functions import WindowFunction
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.checks import check_function
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.keyed_stream import KeyedStream
-from beadline.datastream.windowed_stream import WindowedStream
+from beadline.datastream.streams.checks import check_function
+from beadline.datastream.streams.keyed import KeyedStream
+from beadline.datastream.streams.windowed import WindowedStream
 from beadline.errors import GraphError, TypeMismatchError
 from beadline.graph.nodes import Edge
 from beadline.graph.specs import Hash, JoinWindowSpec, Spec, WindowSpec
