@@ -21,8 +21,8 @@
         ├── ChannelError          chunks missing, doubled, out of order, or a digest that disagrees
         └── VersionError          a state version is not the one that its handle names
 
-``SnapshotError`` is declared with snapshots (:mod:`beadline.checkpoint.contents.snapshot`), and a few finer kinds of the above
-where they are raised. The message says what happened, with which values, and what to do next.
+``SnapshotError`` is declared with snapshots (:mod:`beadline.checkpoint.contents.snapshot`), and a few finer kinds of
+the above where they are raised. The message says what happened, with which values, and what to do next.
 """
 
 from __future__ import annotations

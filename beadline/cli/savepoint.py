@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
     from beadline.master.upgrade.comparison import Comparison
     from beadline.state.description import StateDescription
-    from beadline.state.runs.version import RunRef
+    from beadline.state.segments.version import SegmentRef
 
 app = typer.Typer(name="savepoint", help="Look into checkpoints and savepoints.", no_args_is_help=True)
 
@@ -153,7 +153,7 @@ def _head(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _layout(snapshot: Snapshot) -> str:
-    """Canonical if its state is in tables that any tool reads, native if it is the runs as they are."""
+    """Canonical if its state is in tables that any tool reads, native if it is the segments as they are."""
     files = snapshot.files()
     return "canonical" if files and all(file.endswith(".parquet") for file in files) else "native"
 
@@ -176,23 +176,27 @@ def _keyed_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str, str]]:
     from beadline.common.type_description import readable
     from beadline.state.description import KEYED
     from beadline.state.parquet.layout import safe_name
-    from beadline.state.runs.files import base_name, parent
+    from beadline.state.segments.files import base_name, parent
 
-    runs = [run for handle in operator.keyed if handle is not None for run in handle.runs]
-    if runs:
+    segments = [segment for handle in operator.keyed if handle is not None for segment in handle.segments]
+    if segments:
         keys = readable(operator.key_type) if operator.key_type else "any object"
-        yield f"by key, {keys}", *_numbers(runs)
+        yield f"by key, {keys}", *_numbers(segments)
     for state in operator.state_descriptions:
         if state.scope == KEYED:
             folders = (safe_name(state.name), f"{safe_name(state.name)}-keyed")
-            own = [run for run in runs if run.path is not None and base_name(parent(run.path)) in folders]
+            own = [
+                segment
+                for segment in segments
+                if segment.path is not None and base_name(parent(segment.path)) in folders
+            ]
             yield f"  {_described(state)}", *(_numbers(own) if own else ("", ""))
 
 
 def _operator_state_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str, str]]:
     from beadline.state.description import OPERATOR
 
-    parts: dict[str, list[RunRef]] = {}
+    parts: dict[str, list[SegmentRef]] = {}
     for handle in operator.operator_state:
         for name, ref in handle.states.items() if handle is not None else ():
             parts.setdefault(name, []).extend(ref.own_parts)
@@ -208,9 +212,9 @@ def _described(state: StateDescription) -> str:
     return f"{shown_name(state)}: {type_of(state)}{ttl}".removesuffix(": ")
 
 
-def _numbers(runs: list[RunRef]) -> tuple[str, str]:
+def _numbers(segments: list[SegmentRef]) -> tuple[str, str]:
     """Entries, including those that later ones change or remove, and bytes."""
-    return f"{sum(run.entries for run in runs):,}", f"{sum(run.size for run in runs):,}"
+    return f"{sum(segment.entries for segment in segments):,}", f"{sum(segment.size for segment in segments):,}"
 
 
 def _console() -> Console:

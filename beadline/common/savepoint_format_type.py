@@ -16,7 +16,7 @@ class SavepointFormatType(Enum):
     """As tables in Parquet, one folder per operator and state: any tool reads them. The default."""
 
     NATIVE = "native"
-    """As the runs of state that the job works with: quicker to write, and for Beadline only."""
+    """As the segments of state that the job works with: quicker to write, and for Beadline only."""
 
     @classmethod
     def of(cls, value: SavepointFormatType | str | None) -> SavepointFormatType:

@@ -27,7 +27,7 @@ import xxhash
 
 from beadline.connectors.source import BATCH, Position, StepSource, Unreadable
 from beadline.errors import ConfigurationError, InputError
-from beadline.state.runs.files import local_path
+from beadline.state.segments.files import local_path
 
 _BLOCK = 1 << 20
 _SAMPLE = 1 << 16

@@ -18,7 +18,7 @@ from beadline.datastream.environment import checkpoint_options as options
 from beadline.datastream.environment.checkpoint_options import member_of
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 from beadline.state import backend_settings
-from beadline.state.runs.files import local_path
+from beadline.state.segments.files import local_path
 
 __all__ = [
     "CustomStateBackend",

@@ -58,7 +58,7 @@ class MasterControl:
         return [stats.as_dict() for stats in self._master.checkpoint_statistics]
 
     def get_exceptions(self) -> list[dict[str, Any]]:
-        """The attempts that failed, oldest first."""
+        """The executions that failed, oldest first."""
         return [
             {"attempt": f.attempt, "timestamp": f.at, "error": str(f.error), "restarted_from": f.restarted_from}
             for f in self._master.history

@@ -22,13 +22,13 @@ from beadline.master.shipping.dependencies import Dependencies
 from beadline.master.shipping.here import surroundings_here
 from beadline.master.shipping.shipment import make_shipment
 from beadline.master.threads import Threads
-from beadline.runtime.exchange.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row
+from beadline.runtime.exchange.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, WireRow
 from beadline.runtime.functions import printed
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
 from beadline.runtime.task.task import Task
 from beadline.runtime.worker import garbage, worker
 from beadline.runtime.worker.surroundings import Packed
-from beadline.runtime.worker.worker import WorkerRun
+from beadline.runtime.worker.worker import WorkerExecution
 
 _QUIET_SECONDS = 60.0
 # One process is one worker, which does one thing at a time: what a task may unpickle, and where what it prints goes, is
@@ -111,9 +111,9 @@ class LocalEngine(Engine):
         with self._changed:
             self._changed.wait_for(lambda: not self._calls.get(group), _QUIET_SECONDS)
 
-    def enter(self, context: RunContext, shipped: Shipped) -> WorkerRun:
+    def enter(self, context: RunContext, shipped: Shipped) -> WorkerExecution:
         """The worker that the next task runs in."""
-        return worker.enter_run(context, shipped)
+        return worker.enter_execution(context, shipped)
 
 
 class LocalDeployment(Deployment):
@@ -138,10 +138,12 @@ class LocalDeployment(Deployment):
 
     def _run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
         acks: list[TaskAck] = []
-        rows = [Row(number, level, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data) for level, number, data in inputs if level > 0]
+        rows = [
+            WireRow(number, level, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data) for level, number, data in inputs if level > 0
+        ]
         own = {number: pickle.loads(data) for level, number, data in inputs if level == 0}
         for level, width in enumerate(self._widths):
-            made: list[Row] = []
+            made: list[WireRow] = []
             for partition, mine in enumerate(self.exchanged(level, width, rows)):
                 with one_at_a_time:
                     made += self.run_task(header, (level, partition), mine, own[partition] if level == 0 else None)
@@ -149,16 +151,18 @@ class LocalDeployment(Deployment):
             rows = [row for row in made if row.target != DRIVER]
         return acks
 
-    def exchanged(self, level: int, width: int, rows: list[Row]) -> list[list[Row]]:
+    def exchanged(self, level: int, width: int, rows: list[WireRow]) -> list[list[WireRow]]:
         """What each task of a level gets."""
-        dealt: list[list[Row]] = [[] for _ in range(width)]
+        dealt: list[list[WireRow]] = [[] for _ in range(width)]
         for row in rows:
             dealt[row.dest % width].append(row)
         for mine in dealt:
             mine.sort(key=lambda row: (row.seq, row.channel))
         return dealt
 
-    def run_task(self, header: StepHeader, place: tuple[int, int], rows: list[Row], own: TaskInput | None) -> list[Row]:
+    def run_task(
+        self, header: StepHeader, place: tuple[int, int], rows: list[WireRow], own: TaskInput | None
+    ) -> list[WireRow]:
         """Run one task. ``own``: of level 0, what it is to do; deeper ones find it among their rows."""
         task = Task(self._engine.enter(header.context, self._shipped), header, *place)
         with printed.gathered_here(task.printed):

@@ -46,10 +46,10 @@ from beadline.master.upgrade.comparison import generated_uids
 from beadline.master.upgrade.compatibility import has_state
 from beadline.master.upkeep.merging import Merger, drop_garbage
 from beadline.master.upkeep.truth import Truth
-from beadline.runtime.merging import merge_in_worker
 from beadline.runtime.messages import RunContext, StepHeader
 from beadline.runtime.short_tasks.exporting import export_in_worker
-from beadline.state.runs.files import RunFiles
+from beadline.runtime.short_tasks.merging import merge_in_worker
+from beadline.state.segments.files import SegmentFiles
 
 _LOG = logging.getLogger("beadline")
 
@@ -100,7 +100,7 @@ class Running:
             raise
         self.stepper = Stepper(plan, job.engine, self._deployment, cancelled, results.warn)
         self._merger = Merger(job.engine, f"{job.group}-merge", self._merging)
-        self.files = RunFiles("")  # of the present execution
+        self.files = SegmentFiles("")  # of the present execution
         self.execution: Execution | None = None
         self.has_sealed = False
         self._after_last_step: Request | None = None
@@ -114,7 +114,7 @@ class Running:
     def new_truth(self, number: int) -> Truth:
         """The truth of the very beginning, for an execution whose state goes to a folder of its own."""
         self.stepper.begin()
-        self.files = RunFiles(self._job.home.state_folder(number, self._job.engine.one_machine))
+        self.files = SegmentFiles(self._job.home.state_folder(number, self._job.engine.one_machine))
         truth = Truth(self._job.home.job_id, self._job.plan, self.files)
         truth.positions.update(self._initial)
         return truth
@@ -223,7 +223,7 @@ class Running:
             case Written():
                 self.do(self.checkpoints.written(event))
                 if not event.savepoint and self.execution is not None:
-                    self.execution.truth.book.move_in(event.stored.snapshot.runs)
+                    self.execution.truth.book.move_in(event.stored.snapshot.segments)
             case NotWritten():
                 self.do(self.checkpoints.not_written(event))
             case Published():

@@ -9,7 +9,7 @@ from beadline.runtime.failure import Failure
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.description import StateDescription
 from beadline.state.operator.handles import OperatorStateHandle
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SubtaskInput:
     :ivar caught_up: for a source, whether there is nothing more to read for now
     """
 
-    handle: Handle | None = None
+    handle: KeyedStateHandle | None = None
     local: bytes | None = None
     states: OperatorStateHandle | None = None
     splits: tuple[Any, ...] = ()
@@ -91,7 +91,7 @@ class TaskInput:
 class SubtaskAck:
     """What one operator subtask did in a step.
 
-    :ivar delta: the run that leads to its next state version, None if nothing changed
+    :ivar delta: the segment that leads to its next state version, None if nothing changed
     :ivar base_version: the version it worked on
     :ivar base_states: the version of operator state that it worked on
     :ivar states: its operator state at the end of the step, None if it has none or nothing changed
@@ -104,7 +104,7 @@ class SubtaskAck:
     subtask: int
     records_in: int = 0
     base_version: str | None = None
-    delta: RunRef | None = None
+    delta: SegmentRef | None = None
     base_states: str | None = None
     states: OperatorStateHandle | None = None
     local: bytes | None = None
@@ -146,25 +146,25 @@ class TaskAck:
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """Runs of one handle that are to become one, or some key groups of them.
+    """Segments of one handle that are to become one, or some key groups of them.
 
     :ivar from_root: nothing lies below them
     :ivar groups: the key groups that this is about; None for all
-    :ivar window: the number of the window; its parts are several requests
+    :ivar span: the number of the span; its parts are several requests
     """
 
     node: int
     subtask: int
     max_parallelism: int
-    runs: tuple[RunRef, ...]
+    segments: tuple[SegmentRef, ...]
     from_root: bool
     groups: tuple[int, int] | None = None
-    window: int = 0
+    span: int = 0
 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The merged run. It gets its version when it is taken into a handle."""
+    """The merged segment. It gets its version when it is taken into a handle."""
 
     request: MergeRequest
-    run: RunRef
+    segment: SegmentRef

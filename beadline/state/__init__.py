@@ -4,7 +4,7 @@
 ``access``            what user code holds of keyed state
 ``store``             the working copy in a worker, kept between steps
 ``heap``, ``rocks``   the two kinds of it, with the same file names
-``runs``              the durable form: immutable files, versions and handles
+``segments``          the durable form: immutable files, versions and handles
 ``parquet``           the same as Parquet, for savepoints
 ``operator``          operator state, in a worker and stored
 ``key_groups``        which subtask owns a key

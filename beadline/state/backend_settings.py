@@ -8,7 +8,7 @@ from typing import Any
 
 from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
-from beadline.state.runs.files import local_path
+from beadline.state.segments.files import local_path
 
 __all__ = ["KEYS", "BackendSettings", "RocksSettings", "require_rocksdict"]
 

@@ -1,7 +1,7 @@
 """The working copy of a subtask's state in a worker, kept between steps.
 
-A store carries its version. It serves a handle only if that version is in the handle's chain, and then reads the runs
-that follow; otherwise it is dropped and built again. This one rule covers rollback, lost attempts, zombies,
+A store carries its version. It serves a handle only if that version is in the handle's chain, and then reads the
+segments that follow; otherwise it is dropped and built again. This one rule covers rollback, lost attempts, zombies,
 re-runs, rescaling and two jobs in one session.
 """
 
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from beadline.errors import StateMismatchError
 from beadline.state.backend_settings import ROCKSDB, BackendSettings
 from beadline.state.heap.tables import Table
-from beadline.state.runs.run import RunContent
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments.segment import SegmentContent
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
-Read = Callable[[RunRef], bytes]
+Read = Callable[[SegmentRef], bytes]
 
 
 @dataclass(frozen=True)
-class Place:
+class StoreOwner:
     """Whose state a store holds."""
 
-    run: str
+    execution: str
     node: int
     subtask: int
     max_parallelism: int
@@ -39,7 +39,7 @@ class Store(ABC):
     version: str
 
     @abstractmethod
-    def advance(self, handle: Handle, read: Read) -> bool:
+    def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
         """Bring the store to a handle's version. False if its own version is not in the handle's chain and it must be
         dropped."""
 
@@ -48,7 +48,7 @@ class Store(ABC):
         """A table with an empty overlay over this store."""
 
     @abstractmethod
-    def keep(self, version: str, content: RunContent) -> None:
+    def keep(self, version: str, content: SegmentContent) -> None:
         """Hold the overlay of a finished attempt until a handle names its version, or another one."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """The run is over: release everything, on disk too."""
+        """The execution is over: release everything, on disk too."""
 
 
 def check_kind(name: str, known: tuple[str, bool], wanted: tuple[str, bool]) -> None:
@@ -75,16 +75,16 @@ def check_kind(name: str, known: tuple[str, bool], wanted: tuple[str, bool]) -> 
 
 def open_store(
     cached: Store | None,
-    handle: Handle,
+    handle: KeyedStateHandle,
     key_groups: range,
     read: Read,
     settings: BackendSettings | None = None,
-    place: Place | None = None,
+    owner: StoreOwner | None = None,
 ) -> Store:
     """The store at a handle's version: the cached one if it stands in the chain, a new one otherwise.
 
     :param settings: which backend; the heap by default
-    :param place: whose state it is, which a store with files must know
+    :param owner: whose state it is, which a store with files must know
     """
     if cached is not None and _advanced(cached, handle, read):
         return cached
@@ -92,8 +92,8 @@ def open_store(
     if settings is not None and settings.kind == ROCKSDB:
         from beadline.state.rocks.store import RocksStore
 
-        assert place is not None
-        store = RocksStore(handle.root, key_groups, place, settings.rocks)
+        assert owner is not None
+        store = RocksStore(handle.root, key_groups, owner, settings.rocks)
     else:
         from beadline.state.heap.store import HeapStore
 
@@ -102,9 +102,9 @@ def open_store(
     return store
 
 
-def _advanced(store: Store, handle: Handle, read: Read) -> bool:
+def _advanced(store: Store, handle: KeyedStateHandle, read: Read) -> bool:
     try:
         return store.advance(handle, read)
     except BaseException:
-        store.release()  # a run can't be read, say: the next attempt may have the files
+        store.release()  # a segment can't be read, say: the next attempt may have the files
         raise

@@ -15,7 +15,7 @@ from beadline.errors import ConfigurationError
 from beadline.state.access.backend import TIMERS
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.key_groups import key_group_range
-from beadline.state.runs.version import Handle, root_version
+from beadline.state.segments.version import KeyedStateHandle, root_version
 from beadline.state_processor.catalog import states_of
 
 
@@ -143,5 +143,5 @@ class OperatorDraft:
             return made
         origin = f"state-processor-{uuid.uuid4().hex}"
         groups = (key_group_range(subtask, parallelism, self.max_parallelism) for subtask in range(parallelism))
-        handles = tuple(Handle(root_version(origin, self.uid, own)) for own in groups)
+        handles = tuple(KeyedStateHandle(root_version(origin, self.uid, own)) for own in groups)
         return replace(made, keyed=handles, next_timers=(None,) * parallelism)

@@ -21,8 +21,8 @@ from beadline.state.operator.handles import (
     redistribute,
     redistribute_handles,
 )
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.version import RunRef
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.version import SegmentRef
 from beadline.state_processor.drafts import ListInput, OperatorDraft
 
 # Everything stays in memory until it is exported.
@@ -34,7 +34,7 @@ def operator_states(draft: OperatorDraft) -> tuple[OperatorStateHandle | None, .
     parallelism, base = draft.parallelism, draft.base
     given = list(base.operator_state)
     if given and parallelism != base.parallelism:
-        files = RunFiles("")  # nothing is written: all of it is inline
+        files = SegmentFiles("")  # nothing is written: all of it is inline
         given = list(redistribute_handles(given, parallelism, draft.max_parallelism, files, _INLINE))
     gone = draft.left_out_lists()
     states = [
@@ -58,7 +58,7 @@ def _refs(made: ListInput, parallelism: int, owner: str) -> list[StateRef]:
 
 def _ref(mode: str, items: list[Any]) -> StateRef:
     data = encode(StateContent(mode, items))
-    return StateRef(mode, (RunRef(digest_of(data), len(items), len(data), inline=data),))
+    return StateRef(mode, (SegmentRef(digest_of(data), len(items), len(data), inline=data),))
 
 
 def _items(made: ListInput, owner: str) -> list[Any]:

@@ -21,7 +21,7 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.runtime.short_tasks.exporting import Export, Exported
 from beadline.state.cells import declared
 from beadline.state.parquet.layout import safe_name
-from beadline.state.runs.files import is_folder, join, local_path, size_of
+from beadline.state.segments.files import is_folder, join, local_path, size_of
 from beadline.state_processor.drafts import OperatorDraft
 from beadline.state_processor.exports import REPORTS, EntryExports, PlannedExports, Report
 from beadline.state_processor.operator_lists import operator_states
@@ -79,7 +79,7 @@ def _put_together(
     target = Target(shell.parallelism, shell.max_parallelism)
     key_type = _declared(draft.key_type)
     frames = []
-    if any(handle is not None and handle.runs for handle in draft.base.keyed):
+    if any(handle is not None and handle.segments for handle in draft.base.keyed):
         kept = ExistingRows(target, draft.left_out)
         frames.append(tasks.over(slices_of(draft.base, tasks.slots), kept, ENTRIES))
     for made in draft.tables.values():

@@ -80,8 +80,8 @@ def diff(
     """The entries of a keyed state that differ between two checkpoints or savepoints: ``key``, for window state
     ``window``, ``change`` (``added``, ``removed`` or ``changed``), ``before`` and ``after``.
 
-    Runs of state that both share are not compared. An entry that was only read or written again, so that its time to
-    live restarts, has not changed.
+    Segments of state that both share are not compared. An entry that was only read or written again, so that its time
+    to live restarts, has not changed.
     """
     return read(spark, newer).diff(older, uid, name, key_type=key_type, value_type=value_type)
 

@@ -25,8 +25,8 @@ from beadline.state.key_groups import (
     map_indexed,
     subtask_of_key_group,
 )
-from beadline.state.runs.files import read_range
-from beadline.state.runs.merging import merged
+from beadline.state.segments.files import read_range
+from beadline.state.segments.merging import merged
 from beadline.state_processor.reading import EVENT, PROCESSING
 from beadline.state_processor.slices import Slice
 
@@ -97,7 +97,7 @@ class ExistingRows:
         return in_batches(self._rows(piece))
 
     def _rows(self, piece: Slice) -> Iterator[Entry]:
-        for _, content in merged(piece.runs, read_range, piece.groups):
+        for _, content in merged(piece.segments, read_range, piece.groups):
             for name, table in content.items():
                 if name not in self.without:
                     for slot, change in table.changes.items():

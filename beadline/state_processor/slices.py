@@ -8,11 +8,11 @@ from itertools import pairwise
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot
 from beadline.state.key_groups import key_group_range
-from beadline.state.runs import slicing
-from beadline.state.runs.files import read_range
-from beadline.state.runs.merging import merged
-from beadline.state.runs.run import TableChanges
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments import slicing
+from beadline.state.segments.files import read_range
+from beadline.state.segments.merging import merged
+from beadline.state.segments.segment import TableChanges
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
 # What a task reads: enough to be worth a task, little enough that all slots of a cluster have work.
 _LEAST = 1 << 20
@@ -24,30 +24,30 @@ _TASKS_PER_SLOT = 4
 class Slice:
     """Some key groups of a subtask's state."""
 
-    runs: tuple[RunRef, ...]
+    segments: tuple[SegmentRef, ...]
     groups: range
     max_parallelism: int
 
     def within(self, groups: range) -> Slice:
-        return Slice(self.runs, groups, self.max_parallelism)
+        return Slice(self.segments, groups, self.max_parallelism)
 
     def tables(self, name: str) -> Iterator[tuple[range, TableChanges]]:
         """What one table holds, some key groups at a time, in bounded memory."""
-        for groups, content in merged(self.runs, read_range, self.groups, tables=(name,)):
+        for groups, content in merged(self.segments, read_range, self.groups, tables=(name,)):
             yield groups, content[name]
 
 
 def slices_of(operator: OperatorSnapshot, slots: int) -> list[Slice]:
     """An operator's keyed state in pieces of similar size."""
     owned = [
-        (handle.runs, key_group_range(subtask, operator.parallelism, operator.max_parallelism), handle.size)
+        (handle.segments, key_group_range(subtask, operator.parallelism, operator.max_parallelism), handle.size)
         for subtask, handle in enumerate(operator.keyed)
-        if handle is not None and handle.runs
+        if handle is not None and handle.segments
     ]
     share = share_of(sum(size for _, _, size in owned), slots)
     return [
-        Slice(slicing.within(runs, part), part, operator.max_parallelism)
-        for runs, groups, size in owned
+        Slice(slicing.within(segments, part), part, operator.max_parallelism)
+        for segments, groups, size in owned
         for part in slicing.slices_of(groups, size / share)
     ]
 
@@ -57,7 +57,7 @@ def share_of(size: int, slots: int) -> int:
     return min(_MOST, max(_LEAST, size // (slots * _TASKS_PER_SLOT)))
 
 
-def owner_of(operator: OperatorSnapshot, groups: range) -> Handle | None:
+def owner_of(operator: OperatorSnapshot, groups: range) -> KeyedStateHandle | None:
     """The handle of the subtask that owns these key groups."""
     for subtask, handle in enumerate(operator.keyed):
         if groups.start in key_group_range(subtask, operator.parallelism, operator.max_parallelism):

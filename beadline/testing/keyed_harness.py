@@ -18,7 +18,7 @@ from beadline.graph.plan import Plan, PlanNode
 from beadline.state.access.backend import KeyedBackend
 from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import BoxedKey, KeyRouter, key_group_range
-from beadline.state.runs.files import read_run
+from beadline.state.segments.files import read_segment
 from beadline.state.store import Store, open_store
 from beadline.testing.harness import Harness
 
@@ -192,7 +192,7 @@ class KeyedHarness(Harness):
         groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
         handle = self._job.handle(*place)
         assert handle is not None
-        self._stores[place] = open_store(self._stores.get(place), handle, groups, read_run)
+        self._stores[place] = open_store(self._stores.get(place), handle, groups, read_segment)
         backend = KeyedBackend(node.name)
         backend.begin(self._stores[place], self._now, node.spec.windowed)
         return backend

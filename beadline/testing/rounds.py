@@ -14,8 +14,8 @@ from beadline.connectors.source import Position, StepSource
 from beadline.master import news
 from beadline.master.job import JobMaster
 from beadline.runtime.messages import TaskAck
-from beadline.state.runs.files import read_run
-from beadline.state.runs.version import RunRef, checksum_of
+from beadline.state.segments.files import read_segment
+from beadline.state.segments.version import SegmentRef, checksum_of
 
 if TYPE_CHECKING:
     from beadline.testing.stepwise import StepEngine
@@ -132,7 +132,7 @@ class Rounds:
                 self._round.sealed = True
             if event.final:
                 take = Take(0, truth.step, CheckpointKind.SAVEPOINT)
-                self.last = truth.snapshot(take, self._now, {}, {}).with_runs(inlined)
+                self.last = truth.snapshot(take, self._now, {}, {}).with_segments(inlined)
 
     def plan(self, node: int, start: Position) -> tuple[Position, list[Any]]:
         """What a source reads next. The job master asks when no step is under way, and at once after each."""
@@ -227,8 +227,8 @@ class PushSource(StepSource):
         return 60.0
 
 
-def inlined(run: RunRef) -> RunRef:
-    if run.inline is not None:
-        return run
-    data = read_run(run)
-    return replace(run, inline=data, path=None, offset=0, checksum=checksum_of(data))
+def inlined(segment: SegmentRef) -> SegmentRef:
+    if segment.inline is not None:
+        return segment
+    data = read_segment(segment)
+    return replace(segment, inline=data, path=None, offset=0, checksum=checksum_of(data))

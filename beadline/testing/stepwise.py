@@ -30,7 +30,7 @@ from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, TaskAck
 from beadline.runtime.worker import worker
 from beadline.runtime.worker.worker import Shipment
-from beadline.state.runs.version import Handle
+from beadline.state.segments.version import KeyedStateHandle
 from beadline.testing.rounds import GoOn, Rounds, Splits, inlined
 
 News = tuple[tuple[int, ...], tuple[int, ...]]
@@ -174,7 +174,7 @@ class SteppedJob:
         assert truth is not None
         return truth
 
-    def handle(self, node: int, subtask: int) -> Handle | None:
+    def handle(self, node: int, subtask: int) -> KeyedStateHandle | None:
         """The version of keyed state that a subtask has come to, also when the job has ended."""
         last = self._rounds.last
         if last is None:
@@ -197,7 +197,7 @@ class SteppedJob:
         last = self._rounds.last
         if last is not None:
             return last
-        return read_snapshot(self.savepoint(directory)).with_runs(inlined)
+        return read_snapshot(self.savepoint(directory)).with_segments(inlined)
 
     def savepoint(self, directory: str) -> str:
         """Take a savepoint and give its path."""

@@ -123,6 +123,7 @@ def test_a_job_with_rocksdb(tmp_path: Path) -> None:
     for _ in range(10):
         if not list(tmp_path.glob("beadline-rocksdb/*")):
             break
-        # A busy machine may let one worker hear the farewell for two; the other forgets the run with its next task.
+        # A busy machine may let one worker hear the farewell for two; the other forgets the execution with its next
+        # task.
         collect(environment().from_collection([1, 2], Types.LONG()).map(lambda n: n))
-    assert not list(tmp_path.glob("beadline-rocksdb/*"))  # the run is over, and took its files along
+    assert not list(tmp_path.glob("beadline-rocksdb/*"))  # the execution is over, and took its files along

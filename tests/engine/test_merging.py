@@ -1,4 +1,4 @@
-"""Runs of state are merged after every step, and the job goes on with another parallelism again and again."""
+"""Segments of state are merged after every step, and the job goes on with another parallelism again and again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beadline.master.upkeep.merging import Merger
-from beadline.state.runs import slicing
+from beadline.state.segments import slicing
 from tests.engine.merging import STEP, differences, program
 from tests.engine.stages import Stage, written
 from tests.master.soon import merge_soon

@@ -26,7 +26,7 @@ INLINE_LIMIT = 20 << 10
 
 
 class Rewinding(Execution):
-    """Goes back once, within a run: after step ``BACK_AFTER`` it continues from what step ``KEPT`` left."""
+    """Goes back once, within an execution: after step ``BACK_AFTER`` it continues from what step ``KEPT`` left."""
 
     _kept: Snapshot | None = None
     _gone_back = False

@@ -71,7 +71,7 @@ def heap(target: Path) -> None:
 
 
 def rocksdb(target: Path) -> None:
-    """A checkpoint whose runs are compressed."""
+    """A checkpoint whose segments are compressed."""
     options = {"execution.checkpointing.snapshot-compression": "true"}
     source = TestSource(job.numbers(HALF), bounded=False, step=STEP)
     client = _start(options, EmbeddedRocksDBStateBackend(), source)
@@ -82,8 +82,8 @@ def rocksdb(target: Path) -> None:
 
 
 def unaligned(target: Path) -> None:
-    """A checkpoint that overtakes a step, of a job that went on from a savepoint with another parallelism: the runs of
-    former subtasks are dealt out by key groups."""
+    """A checkpoint that overtakes a step, of a job that went on from a savepoint with another parallelism: the segments
+    of former subtasks are dealt out by key groups."""
     options = {
         "parallelism.default": 3,
         "execution.state-recovery.path": Stored.read(target / "native.tar.gz").unpack(ROOT),
@@ -135,7 +135,7 @@ def _keep(archive: Path, path: Path, since: int, staged: bool) -> None:
     assert not operators["lines"]["finished"]
     assert operators["copied"]["committables"]["staged"]["parts"], "no part is open"
     assert snapshot["unaligned"] == bool(snapshot["in_flight"]) == (archive.name == "unaligned.tar.gz")
-    assert len(operators["remember"]["keyed"][0]["runs"]) < snapshot["step"], "no runs were merged"
+    assert len(operators["remember"]["keyed"][0]["runs"]) < snapshot["step"], "no segments were merged"
     pending = [timer for timer in operators["remember"]["next_timers"] if timer is not None]
     assert snapshot["timestamp"] < min(pending), "timers have fired: make them on a machine that has less to do"
     Stored(archive, str(path.relative_to(ROOT)), since).pack(staged)

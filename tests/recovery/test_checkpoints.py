@@ -88,12 +88,12 @@ def test_a_resume_may_leave_out_what_was_in_flight(checkpoints: Facts) -> None:
 def test_small_state_is_in_the_metadata_and_deleted_on_cancellation(checkpoints: Facts) -> None:
     facts = facts_of("kept_and_deleted", checkpoints)
     assert facts["inline"]["files"] == 0
-    assert facts["inline"]["runs"]
-    assert all(facts["inline"]["runs"])
+    assert facts["inline"]["segments"]
+    assert all(facts["inline"]["segments"])
     assert facts["deleted"] == {"status": "CANCELED", "left": []}
 
 
-def test_runs_are_compressed(checkpoints: Facts) -> None:
+def test_segments_are_compressed(checkpoints: Facts) -> None:
     compressed = facts_of("kept_and_deleted", checkpoints)["compressed"]
     assert compressed == {"codec": True, "failed": "", "left": ["ended"], "problems": []}
 

@@ -23,18 +23,18 @@ from beadline.master.execution import Planned
 from beadline.master.local import LocalDeployment, Shipped
 from beadline.master.settings import JobSettings
 from beadline.master.upkeep.handles import StateBook
-from beadline.runtime.exchange.rows import Row
+from beadline.runtime.exchange.rows import WireRow
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
 from beadline.runtime.task.task import Task
-from beadline.runtime.worker.worker import WorkerRun
+from beadline.runtime.worker.worker import WorkerExecution
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.operator.handles import OperatorStateHandle
-from beadline.state.runs.version import Handle
+from beadline.state.segments.version import KeyedStateHandle
 from beadline.testing.rounds import PushSource
 from beadline.testing.stepwise import StepDeployment, StepEngine, SteppedJob
 from tests.graph.programs import Program
 
-Meddle = Callable[[int, int, list[Row]], list[Row]]
+Meddle = Callable[[int, int, list[WireRow]], list[WireRow]]
 Records = dict[int, list[list[Any]]]
 Place = tuple[int, int]
 
@@ -74,7 +74,7 @@ class RoughEngine(StepEngine):
         self.trouble = trouble
         self.chance = trouble or random.Random(0)
         self.meddle: Meddle | None = None
-        self.workers: list[WorkerRun] = []
+        self.workers: list[WorkerExecution] = []
         self._count = workers
 
     def deployment(self, plan: Plan, shipped: Shipped, group: str) -> RoughDeployment:
@@ -82,16 +82,16 @@ class RoughEngine(StepEngine):
         self.deployed = RoughDeployment(self, plan, shipped, group)
         return self.deployed
 
-    def new_worker(self, context: RunContext) -> WorkerRun:
-        return WorkerRun(context.execution, self.shipped.value, context.state_root)
+    def new_worker(self, context: RunContext) -> WorkerExecution:
+        return WorkerExecution(context.execution, self.shipped.value, context.state_root)
 
     def ready(self, context: RunContext) -> None:
         """Have workers for an execution."""
-        if not self.workers or self.workers[0].run != context.execution:
+        if not self.workers or self.workers[0].segment != context.execution:
             self.close()
             self.workers = [self.new_worker(context) for _ in range(self._count)]
 
-    def enter(self, context: RunContext, shipped: Shipped) -> WorkerRun:
+    def enter(self, context: RunContext, shipped: Shipped) -> WorkerExecution:
         self.ready(context)
         chosen = self.chance.choice(self.workers)
         chosen.enter()
@@ -117,7 +117,7 @@ class RoughDeployment(StepDeployment):
                 workers = self.engine.workers
                 workers[trouble.randrange(len(workers))] = self.engine.new_worker(header.context)
 
-    def exchanged(self, level: int, width: int, rows: list[Row]) -> list[list[Row]]:
+    def exchanged(self, level: int, width: int, rows: list[WireRow]) -> list[list[WireRow]]:
         if level == 0:
             return super().exchanged(level, width, rows)
         self.engine.chance.shuffle(rows)
@@ -125,7 +125,7 @@ class RoughDeployment(StepDeployment):
         meddle = self.engine.meddle
         return dealt if meddle is None else [meddle(level, partition, mine) for partition, mine in enumerate(dealt)]
 
-    def run_task(self, header: StepHeader, place: Place, rows: list[Row], own: TaskInput | None) -> list[Row]:
+    def run_task(self, header: StepHeader, place: Place, rows: list[WireRow], own: TaskInput | None) -> list[WireRow]:
         trouble = self.engine.trouble
         if trouble is not None and trouble.random() < 0.2:
             if trouble.random() < 0.3:  # an attempt that ended in the middle
@@ -192,14 +192,14 @@ class Job:
         return self._job._master._running
 
     @property
-    def workers(self) -> list[WorkerRun]:
+    def workers(self) -> list[WorkerExecution]:
         return self.engine.workers
 
     @workers.setter
-    def workers(self, workers: list[WorkerRun]) -> None:
+    def workers(self, workers: list[WorkerExecution]) -> None:
         self.engine.workers = workers
 
-    def new_worker(self) -> WorkerRun:
+    def new_worker(self) -> WorkerExecution:
         return self.engine.new_worker(self.context)
 
     @property
@@ -207,7 +207,7 @@ class Job:
         return self._job.truth.book
 
     @property
-    def handles(self) -> dict[Place, Handle]:
+    def handles(self) -> dict[Place, KeyedStateHandle]:
         """The versions of keyed state, also when the job has ended."""
         found = {place: self._job.handle(*place) for place in self.book.handles}
         return {place: handle for place, handle in found.items() if handle is not None}

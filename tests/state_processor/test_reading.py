@@ -60,7 +60,7 @@ def expected(orders: list[tuple[str, str, int]] = ORDERS) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     with shop() as harness:
-        for start in range(0, len(ORDERS), 50):  # several steps, so that there are several runs
+        for start in range(0, len(ORDERS), 50):  # several steps, so that there are several segments
             harness.push_all(ORDERS[start : start + 50])
         return save(harness, tmp_path_factory.mktemp("saved") / "savepoint")
 

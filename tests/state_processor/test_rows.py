@@ -15,7 +15,7 @@ from beadline.common import Instant, Row, Types
 from beadline.state.cells import maker_of
 from beadline.state.codec import loads, thaw
 from beadline.state.key_groups import key_group_of, subtask_of_key_group
-from beadline.state.runs.run import decode_run
+from beadline.state.segments.segment import decode_segment
 from beadline.state_processor.exports import EntryExports
 from beadline.state_processor.rows import ENTRIES, TableRows, Target, TimerRows
 from tests.state_processor.functions import Order
@@ -120,8 +120,8 @@ def test_entries_become_files_by_subtask(tmp_path: Path) -> None:
     (report,) = [pickle.loads(row["report"]) for row in _run(exporting, found)]
     held: dict[str, dict[Any, Any]] = {}
     for export, result in zip(report.exports, report.results, strict=True):
-        for name, run in result.files:
-            content = decode_run(Path(run.path).read_bytes(), range(*export.groups))
+        for name, segment in result.files:
+            content = decode_segment(Path(segment.path).read_bytes(), range(*export.groups))
             assert {subtask_of_key_group(key_group_of(key, 13), 3, 13) for key in content[name].changes} == {
                 export.subtask
             }

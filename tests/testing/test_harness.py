@@ -392,13 +392,13 @@ def test_any_story_ends_as_its_model_says(story: list[tuple[str, Any]]) -> None:
         assert Counter(harness.advance_watermark(1000)) == Counter(model.watermark(1000))
 
 
-def test_many_steps_leave_few_runs() -> None:
+def test_many_steps_leave_few_segments() -> None:
     with everything() as harness:
         for number in range(150):
             harness.push((f"key {number % 7}", number))
         assert [len(harness.state(SEEN, f"key {i}")) for i in range(7)] == [22, 22, 22, 21, 21, 21, 21]
-        (handle,) = [h for h in harness._job.truth.book.handles.values() if h.runs]
-        assert len(handle.runs) < 40
+        (handle,) = [h for h in harness._job.truth.book.handles.values() if h.segments]
+        assert len(handle.segments) < 40
         snapshot = harness.snapshot()
     del harness, handle  # and its files with it
     with everything(parallelism=2) as harness:
@@ -747,7 +747,12 @@ def test_its_folder_goes_with_it() -> None:
     harness.push(("a" * 30_000, chance.randrange(100)))  # too large to ride along: a file
     harness.restore(harness.snapshot())
     harness.push(("b" * 30_000, chance.randrange(100)))
-    paths = [run.path for h in harness._job.truth.book.handles.values() for run in h.runs if run.path is not None]
+    paths = [
+        segment.path
+        for h in harness._job.truth.book.handles.values()
+        for segment in h.segments
+        if segment.path is not None
+    ]
     assert paths
     paths.append(harness._folder)
     assert all(map(os.path.exists, paths))

@@ -9,7 +9,7 @@ from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.directory.lookup import folder_of, list_job
 from beadline.checkpoint.ownership.holder import holder_of
-from beadline.state.runs.files import parent
+from beadline.state.segments.files import parent
 
 
 def check_claimable(pointer: str, snapshot: Snapshot) -> None:

@@ -10,7 +10,7 @@ from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.directory.lookup import CHECKPOINT, folder_of, list_job, read_snapshot
 from beadline.checkpoint.ownership.holder import holder_of
-from beadline.state.runs.files import base_name, delete_file, join, parent, size_of
+from beadline.state.segments.files import base_name, delete_file, join, parent, size_of
 
 
 @dataclass(frozen=True)

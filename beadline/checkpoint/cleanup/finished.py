@@ -12,7 +12,7 @@ from beadline.checkpoint.directory.jobs import Job
 from beadline.checkpoint.directory.lookup import list_job
 from beadline.checkpoint.directory.trace import Trace, read_trace, trace_path, write_trace
 from beadline.graph.program import Program
-from beadline.state.runs.files import delete_file
+from beadline.state.segments.files import delete_file
 
 
 def leave_trace(directory: CheckpointDirectory, trace: Trace) -> None:

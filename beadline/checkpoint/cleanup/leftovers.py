@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from beadline.checkpoint.cleanup.removal import EPOCH, RUN_FILE, STAGED, TEMPORARY, remove_if_empty, remove_known
+from beadline.checkpoint.cleanup.removal import EPOCH, SEGMENT_FILE, STAGED, TEMPORARY, remove_if_empty, remove_known
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.directory.lookup import CHECKPOINT, canonical, read_snapshot
 from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import counts, files_of, is_lease_file, is_old_beat, newest_claim
-from beadline.state.runs.files import delete_file, entries_of, join, size_of
+from beadline.state.segments.files import delete_file, entries_of, join, size_of
 
 #: Tells people what has happened to the job.
 HISTORY = "history"
 
 
 def orphans_in(job: str, referenced: Iterable[str], epoch: int) -> list[str]:
-    """What crashed or fenced drivers left in a job's folder: runs that no completed checkpoint needs, half-written
+    """What crashed or fenced drivers left in a job's folder: segments that no completed checkpoint needs, half-written
     files, checkpoints that are unfinished or don't count.
 
     Only names that Beadline makes are looked at.
@@ -47,7 +47,7 @@ def orphans_in(job: str, referenced: Iterable[str], epoch: int) -> list[str]:
         else:
             found.append(path)
     if all_known:
-        found += [path for path in _runs_in(join(job, metadata.SHARED)) if path not in needed]
+        found += [path for path in _segments_in(join(job, metadata.SHARED)) if path not in needed]
     return found
 
 
@@ -55,12 +55,12 @@ def _is_outdated(name: str, epoch: int) -> bool:
     return is_old_beat(name, epoch) or TEMPORARY.fullmatch(name) is not None
 
 
-def _runs_in(shared: str) -> Iterator[str]:
+def _segments_in(shared: str) -> Iterator[str]:
     for entry in entries_of(shared):
         path = join(shared, entry.name)
         if entry.folder and EPOCH.fullmatch(entry.name):
-            yield from _runs_in(path)
-        elif not entry.folder and RUN_FILE.fullmatch(entry.name):
+            yield from _segments_in(path)
+        elif not entry.folder and SEGMENT_FILE.fullmatch(entry.name):
             yield path
 
 
@@ -74,7 +74,7 @@ def remove_job(job: str, comes_again: bool = False) -> bool:
         return False
     with explained(f"can't remove {job}"):
         shared = join(job, metadata.SHARED)
-        for path in _runs_in(shared):
+        for path in _segments_in(shared):
             delete_file(path)
         for entry in entries_of(shared):
             remove_if_empty(join(shared, entry.name))

@@ -7,13 +7,13 @@ import os
 import re
 
 from beadline.checkpoint.contents import metadata
-from beadline.state.runs.files import base_name, delete_file, delete_folder, entries_of, join, local_path, parent
+from beadline.state.segments.files import base_name, delete_file, delete_folder, entries_of, join, local_path, parent
 
 STAGED = re.compile(r"\.(chk-\d{1,18}|savepoint-[0-9a-zA-Z]{1,6}-[0-9a-f]{12})\.[0-9a-f]{8}")
-# Runs are named by hashes of their content; what is being written has a dot before and a random part after.
-_RUN = r"[0-9a-f]{32}(-[0-9a-f]{1,20}){0,2}\.(run|pack|state)"
+# Segments are named by hashes of their content; what is being written has a dot before and a random part after.
+_SEGMENT = r"[0-9a-f]{32}(-[0-9a-f]{1,20}){0,2}\.(run|pack|state)"
 _DRAFT = r"\.draft\.[0-9a-f]{12}"
-RUN_FILE = re.compile(rf"{_RUN}|\.{_RUN}\.[0-9a-f]{{8}}|{_DRAFT}")
+SEGMENT_FILE = re.compile(rf"{_SEGMENT}|\.{_SEGMENT}\.[0-9a-f]{{8}}|{_DRAFT}")
 # The same for the Parquet files of a canonical savepoint.
 _PART = r"part-\d{1,9}-[0-9a-f]{32}\.parquet"
 PART_FILE = re.compile(rf"{_PART}|\.{_PART}\.[0-9a-f]{{8}}|{_DRAFT}")
@@ -24,7 +24,7 @@ EPOCH = re.compile(r"\d{1,9}")
 def is_state_file(path: str) -> bool:
     """Whether a file has a name that Beadline gives to files of state."""
     name = base_name(path)
-    return bool(RUN_FILE.fullmatch(name) or PART_FILE.fullmatch(name))
+    return bool(SEGMENT_FILE.fullmatch(name) or PART_FILE.fullmatch(name))
 
 
 def remove_known(folder: str) -> bool:
@@ -37,7 +37,7 @@ def remove_known(folder: str) -> bool:
         path = join(folder, entry.name)
         if entry.folder:
             _remove_operator(path)
-        elif RUN_FILE.fullmatch(entry.name) or TEMPORARY.fullmatch(entry.name):
+        elif SEGMENT_FILE.fullmatch(entry.name) or TEMPORARY.fullmatch(entry.name):
             delete_file(path)
     return remove_if_empty(folder)
 

@@ -9,9 +9,9 @@
                 part-00000-5a….parquet        a slice of key groups, from the first one that the name says
             offsets/                          operator state: one part per subtask
 
-``_metadata`` holds the same handles as in any snapshot. Their runs are the Parquet files: a file is a run in another
-encoding, so restoring needs no special case. Positions, watermarks and what sinks have staged are in ``_metadata``
-itself.
+``_metadata`` holds the same handles as in any snapshot. Their segments are the Parquet files: a file is a segment in
+another encoding, so restoring needs no special case. Positions, watermarks and what sinks have staged are in
+``_metadata`` itself.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from beadline.state.description import KEYED, OPERATOR
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import BROADCAST, OperatorStateHandle, StateRef
 from beadline.state.parquet.layout import safe_name
-from beadline.state.runs.files import delete_file, entries_of, join, sync
-from beadline.state.runs.slicing import load_of, slices_of, within
-from beadline.state.runs.version import Handle, RunRef, next_version
+from beadline.state.segments.files import delete_file, entries_of, join, sync
+from beadline.state.segments.slicing import load_of, slices_of, within
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version
 
 # Small exports share a task.
 _TASK_EXPORTS = 64
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExportPlan:
     """What is to be exported: lists of exports, one list per task."""
 
     tasks: tuple[tuple[Export, ...], ...]
@@ -46,7 +46,7 @@ class Plan:
             yield from task
 
 
-def plan_of(snapshot: Snapshot, folder: str) -> Plan:
+def plan_of(snapshot: Snapshot, folder: str) -> ExportPlan:
     """Cut a snapshot's state into tasks of about equal size.
 
     :param folder: where the savepoint is being made
@@ -63,7 +63,7 @@ def plan_of(snapshot: Snapshot, folder: str) -> Plan:
             weight += load
     if current:
         tasks.append(tuple(current))
-    return Plan(tuple(tasks))
+    return ExportPlan(tuple(tasks))
 
 
 def _exports(number: int, operator: OperatorSnapshot, folder: str) -> Iterator[tuple[Export, float]]:
@@ -72,19 +72,19 @@ def _exports(number: int, operator: OperatorSnapshot, folder: str) -> Iterator[t
     reserved = frozenset(map(safe_name, names))
     keyed = tuple(d for d in operator.state_descriptions if d.scope == KEYED)
     for subtask, handle in enumerate(operator.keyed):
-        if handle is None or not handle.runs:
+        if handle is None or not handle.segments:
             continue
         owned = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
-        load = load_of(handle.runs)
+        load = load_of(handle.segments)
         slices = slices_of(owned, load)
         for groups in slices:
-            runs = within(handle.runs, groups)
+            segments = within(handle.segments, groups)
             export = KeyedExport(
                 number,
                 subtask,
                 folder,
                 (groups.start, groups.stop),
-                runs,
+                segments,
                 operator.max_parallelism,
                 operator.key_type,
                 keyed,
@@ -106,7 +106,7 @@ def _exports(number: int, operator: OperatorSnapshot, folder: str) -> Iterator[t
         numbers[name] += 1
 
 
-def _parts(operator: OperatorSnapshot) -> Iterator[tuple[int, str, StateRef, int, RunRef]]:
+def _parts(operator: OperatorSnapshot) -> Iterator[tuple[int, str, StateRef, int, SegmentRef]]:
     """Subtask, name, reference, position and part of all parts of operator state."""
     for subtask, states in enumerate(operator.operator_state):
         for name, ref in states.states.items() if states is not None else ():
@@ -119,19 +119,19 @@ def take_in(snapshot: Snapshot, exports: Sequence[Export], results: Sequence[Exp
 
     :param published: the folder in which the savepoint is going to be
     """
-    keyed: dict[tuple[int, int], list[tuple[tuple[str, int], RunRef]]] = {}
-    parts: dict[tuple[int, int, str, int], RunRef] = {}
-    shared: dict[tuple[int, str, str], RunRef] = {}
+    keyed: dict[tuple[int, int], list[tuple[tuple[str, int], SegmentRef]]] = {}
+    parts: dict[tuple[int, int, str, int], SegmentRef] = {}
+    shared: dict[tuple[int, str, str], SegmentRef] = {}
     for export, result in zip(exports, results, strict=True):
-        for name, run in result.files:
-            run = replace(run, path=_published(run, published))
+        for name, segment in result.files:
+            segment = replace(segment, path=_published(segment, published))
             if isinstance(export, KeyedExport):
                 place = (export.operator, export.subtask)
-                keyed.setdefault(place, []).append(((name, export.groups[0]), run))
+                keyed.setdefault(place, []).append(((name, export.groups[0]), segment))
             elif export.mode == BROADCAST:
-                shared[export.operator, name, export.part.version] = run
+                shared[export.operator, name, export.part.version] = segment
             else:
-                parts[export.operator, export.subtask, name, export.position] = run
+                parts[export.operator, export.subtask, name, export.position] = segment
     operators = []
     for number, operator in enumerate(snapshot.operators):
         operators.append(
@@ -150,17 +150,17 @@ def take_in(snapshot: Snapshot, exports: Sequence[Export], results: Sequence[Exp
     return replace(snapshot, operators=tuple(operators))
 
 
-def _published(run: RunRef, published: str) -> str:
-    assert run.path is not None
-    return join(published, *run.path.partition("?")[0].split("/")[-3:])
+def _published(segment: SegmentRef, published: str) -> str:
+    assert segment.path is not None
+    return join(published, *segment.path.partition("?")[0].split("/")[-3:])
 
 
-def _chained(root: str, files: list[tuple[tuple[str, int], RunRef]]) -> Handle:
+def _chained(root: str, files: list[tuple[tuple[str, int], SegmentRef]]) -> KeyedStateHandle:
     """A handle of files that hold different key groups or tables: each table is a layer."""
-    handle = Handle(root)
-    for (name, _), run in sorted(files, key=lambda file: (file[0], file[1].path or "")):
-        version = next_version(handle.version, f"{name}|{run.checksum}|{run.groups}".encode())
-        handle = handle.plus(replace(run, version=version))
+    handle = KeyedStateHandle(root)
+    for (name, _), segment in sorted(files, key=lambda file: (file[0], file[1].path or "")):
+        version = next_version(handle.version, f"{name}|{segment.checksum}|{segment.groups}".encode())
+        handle = handle.plus(replace(segment, version=version))
     return handle
 
 
@@ -168,8 +168,8 @@ def _with_files(
     number: int,
     subtask: int,
     held: OperatorStateHandle,
-    parts: Mapping[tuple[int, int, str, int], RunRef],
-    shared: Mapping[tuple[int, str, str], RunRef],
+    parts: Mapping[tuple[int, int, str, int], SegmentRef],
+    shared: Mapping[tuple[int, str, str], SegmentRef],
 ) -> OperatorStateHandle:
     """Operator state with its parts in files. Equal content keeps its version."""
     made = {}
@@ -187,7 +187,9 @@ def settle(folder: str, snapshot: Snapshot) -> None:
 
     :param folder: where the savepoint is being made; no task may be writing any more
     """
-    named = {run.path.partition("?")[0].rpartition("/")[2] for run in snapshot.runs if run.path is not None}
+    named = {
+        segment.path.partition("?")[0].rpartition("/")[2] for segment in snapshot.segments if segment.path is not None
+    }
     for operator in [entry for entry in entries_of(folder) if entry.folder]:
         path = join(folder, operator.name)
         for state in entries_of(path):

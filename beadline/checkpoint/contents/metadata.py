@@ -41,8 +41,8 @@ from beadline.checkpoint.contents.snapshot import (
 from beadline.graph.program import Program
 from beadline.state.description import StateDescription
 from beadline.state.operator.handles import OperatorStateHandle, StateRef
-from beadline.state.runs.files import join, local_path, parent
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments.files import join, local_path, parent
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
 METADATA = "_metadata"
 SHARED = "shared"
@@ -243,7 +243,7 @@ def _operator_to_json(operator: OperatorSnapshot, folder: str) -> dict[str, Any]
         "next_timers": list(operator.next_timers),
         "locals": [to_plain(local, f"the state of '{operator.name}'") for local in operator.locals],
         "keyed": [
-            handle and {"root": handle.root, "runs": [_run_to_json(run, folder) for run in handle.runs]}
+            handle and {"root": handle.root, "runs": [_segment_to_json(segment, folder) for segment in handle.segments]}
             for handle in operator.keyed
         ],
         "operator_state": [states and _states_to_json(states, folder) for states in operator.operator_state],
@@ -268,7 +268,8 @@ def _operator_from_json(read: dict[str, Any], folder: str) -> OperatorSnapshot:
         next_timers=tuple(None if timer is None else _int(timer) for timer in read["next_timers"]),
         locals=locals_,
         keyed=tuple(
-            h and Handle(_str(h["root"]), tuple(_run_from_json(r, folder) for r in h["runs"])) for h in read["keyed"]
+            h and KeyedStateHandle(_str(h["root"]), tuple(_segment_from_json(r, folder) for r in h["runs"]))
+            for h in read["keyed"]
         ),
         operator_state=tuple(
             None if states is None else _states_from_json(states, folder) for states in read["operator_state"]
@@ -292,7 +293,7 @@ def _description_from_json(read: dict[str, Any]) -> StateDescription:
 
 def _states_to_json(handle: OperatorStateHandle, folder: str) -> dict[str, Any]:
     return {
-        name: {"mode": ref.mode, "runs": [_run_to_json(run, folder) for run in ref.own_parts]}
+        name: {"mode": ref.mode, "runs": [_segment_to_json(segment, folder) for segment in ref.own_parts]}
         for name, ref in handle.states.items()
     }
 
@@ -300,29 +301,29 @@ def _states_to_json(handle: OperatorStateHandle, folder: str) -> dict[str, Any]:
 def _states_from_json(read: dict[str, Any], folder: str) -> OperatorStateHandle:
     states = {}
     for name, state in read.items():
-        runs = tuple(_run_from_json(run, folder) for run in state["runs"])
-        states[name] = StateRef(_str(state["mode"]), runs, tuple(range(len(runs))))
+        segments = tuple(_segment_from_json(segment, folder) for segment in state["runs"])
+        states[name] = StateRef(_str(state["mode"]), segments, tuple(range(len(segments))))
     return OperatorStateHandle(states)
 
 
-def _run_to_json(run: RunRef, folder: str) -> dict[str, Any]:
-    written: dict[str, Any] = {"version": run.version, "entries": run.entries, "size": run.size}
-    if run.checksum is not None:
-        written["checksum"] = run.checksum
-    if run.groups is not None:
-        written["groups"] = list(run.groups)
-    if run.counted is not None:
-        written["counted"] = run.counted
-    if run.inline is not None:
-        written["inline"] = base64.b64encode(run.inline).decode()
+def _segment_to_json(segment: SegmentRef, folder: str) -> dict[str, Any]:
+    written: dict[str, Any] = {"version": segment.version, "entries": segment.entries, "size": segment.size}
+    if segment.checksum is not None:
+        written["checksum"] = segment.checksum
+    if segment.groups is not None:
+        written["groups"] = list(segment.groups)
+    if segment.counted is not None:
+        written["counted"] = segment.counted
+    if segment.inline is not None:
+        written["inline"] = base64.b64encode(segment.inline).decode()
     else:
-        assert run.path is not None
-        written["path"] = to_relative(run.path, folder)
-        written["offset"] = run.offset
+        assert segment.path is not None
+        written["path"] = to_relative(segment.path, folder)
+        written["offset"] = segment.offset
     return written
 
 
-def _run_from_json(read: dict[str, Any], folder: str) -> RunRef:
+def _segment_from_json(read: dict[str, Any], folder: str) -> SegmentRef:
     version, entries, size = _str(read["version"]), _int(read["entries"]), _int(read["size"])
     checksum = _str(read["checksum"]) if "checksum" in read else None
     groups = (_int(read["groups"][0]), _int(read["groups"][1])) if "groups" in read else None
@@ -330,11 +331,11 @@ def _run_from_json(read: dict[str, Any], folder: str) -> RunRef:
     if "inline" in read:
         inline = base64.b64decode(read["inline"], validate=True)
         if len(inline) != size:
-            raise SnapshotError(f"run {version} has {len(inline)} bytes and should have {size}")
-        return RunRef(version, entries, size, inline=inline, checksum=checksum, groups=groups, counted=counted)
+            raise SnapshotError(f"segment {version} has {len(inline)} bytes and should have {size}")
+        return SegmentRef(version, entries, size, inline=inline, checksum=checksum, groups=groups, counted=counted)
     path = to_absolute(_str(read["path"]), folder)
     offset = _int(read["offset"])
-    return RunRef(version, entries, size, None, path, offset, checksum, groups, counted)
+    return SegmentRef(version, entries, size, None, path, offset, checksum, groups, counted)
 
 
 def _int(value: Any) -> int:

@@ -15,7 +15,7 @@ from beadline.errors import BeadlineError
 from beadline.graph.program import Program
 from beadline.state.description import StateDescription
 from beadline.state.operator.handles import OperatorStateHandle
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
 FORMAT_VERSION = 1
 
@@ -51,7 +51,7 @@ class OperatorSnapshot:
     parallelism: int
     max_parallelism: int
     generated_uid: bool = False
-    keyed: tuple[Handle | None, ...] = ()
+    keyed: tuple[KeyedStateHandle | None, ...] = ()
     locals: tuple[bytes | None, ...] = ()
     operator_state: tuple[OperatorStateHandle | None, ...] = ()
     position: dict[str, Any] | None = None
@@ -62,13 +62,13 @@ class OperatorSnapshot:
     key_type: str = ""
 
     @property
-    def runs(self) -> Iterator[RunRef]:
+    def segments(self) -> Iterator[SegmentRef]:
         for handle in self.keyed:
             if handle is not None:
-                yield from handle.runs
+                yield from handle.segments
         for states in self.operator_state:
             if states is not None:
-                yield from states.runs
+                yield from states.segments
 
     def subtask_size(self, subtask: int) -> int:
         """How many bytes of state one subtask has."""
@@ -77,12 +77,14 @@ class OperatorSnapshot:
         local = self.locals[subtask] if subtask < len(self.locals) else None
         return (handle.size if handle else 0) + (states.size if states else 0) + len(local or b"")
 
-    def with_runs(self, change: Callable[[RunRef], RunRef]) -> OperatorSnapshot:
-        """The same state with its runs elsewhere."""
+    def with_segments(self, change: Callable[[SegmentRef], SegmentRef]) -> OperatorSnapshot:
+        """The same state with its segments elsewhere."""
         return replace(
             self,
-            keyed=tuple(h and Handle(h.root, tuple(change(run) for run in h.runs)) for h in self.keyed),
-            operator_state=tuple(states and states.with_runs(change) for states in self.operator_state),
+            keyed=tuple(
+                h and KeyedStateHandle(h.root, tuple(change(segment) for segment in h.segments)) for h in self.keyed
+            ),
+            operator_state=tuple(states and states.with_segments(change) for states in self.operator_state),
         )
 
 
@@ -122,9 +124,9 @@ class Snapshot:
         )
 
     @property
-    def runs(self) -> Iterator[RunRef]:
+    def segments(self) -> Iterator[SegmentRef]:
         for operator in self.operators:
-            yield from operator.runs
+            yield from operator.segments
 
     @property
     def size(self) -> int:
@@ -133,7 +135,7 @@ class Snapshot:
 
     def files(self) -> frozenset[str]:
         """The files that it needs."""
-        return frozenset(run.path for run in self.runs if run.path is not None)
+        return frozenset(segment.path for segment in self.segments if segment.path is not None)
 
     def committables(self) -> dict[str, Any]:
         """What it holds of the sinks, by uid."""
@@ -142,6 +144,6 @@ class Snapshot:
     def operator(self, uid: str) -> OperatorSnapshot | None:
         return next((operator for operator in self.operators if operator.uid == uid), None)
 
-    def with_runs(self, change: Callable[[RunRef], RunRef]) -> Snapshot:
-        """The same state with its runs elsewhere."""
-        return replace(self, operators=tuple(operator.with_runs(change) for operator in self.operators))
+    def with_segments(self, change: Callable[[SegmentRef], SegmentRef]) -> Snapshot:
+        """The same state with its segments elsewhere."""
+        return replace(self, operators=tuple(operator.with_segments(change) for operator in self.operators))

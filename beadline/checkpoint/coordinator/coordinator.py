@@ -33,13 +33,13 @@ from beadline.checkpoint.coordinator.actions import (
     Take,
     Triggered,
 )
+from beadline.checkpoint.coordinator.pending import OpenCheckpoints, Pending, Steps
 from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.coordinator.retained import CompletedCheckpoint, RetainedCheckpoints
 from beadline.checkpoint.coordinator.schedule import Schedule
 from beadline.checkpoint.coordinator.statistics import CheckpointStatistics
 from beadline.checkpoint.coordinator.tolerance import FailureTolerance
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.pending import OpenCheckpoints, Pending, Steps
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.errors import BeadlineError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beadline.checkpoint.directory.jobs import Job, job_in
 from beadline.checkpoint.directory.lookup import Listed, canonical, list_job
 from beadline.checkpoint.disk_errors import explained
-from beadline.state.runs.files import entries_of, join
+from beadline.state.segments.files import entries_of, join
 
 
 class CheckpointDirectory:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.ownership.lease import counts
-from beadline.state.runs.files import base_name, entries_of, is_folder, join, local_path, parent, read_file, size_of
+from beadline.state.segments.files import base_name, entries_of, is_folder, join, local_path, parent, read_file, size_of
 
 CHECKPOINT = re.compile(r"chk-(\d{1,18})")
 SAVEPOINT = re.compile(r"savepoint-[0-9a-zA-Z]{1,6}-[0-9a-f]{12}")

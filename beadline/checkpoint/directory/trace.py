@@ -16,7 +16,7 @@ from beadline.checkpoint.contents.metadata import program_from_json, program_to_
 from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.ownership.lease import newest_claim
 from beadline.graph.program import Program
-from beadline.state.runs.files import join, read_file, sync, write_file
+from beadline.state.segments.files import join, read_file, sync, write_file
 
 ENDED = "ended"
 _FINISHED = "FINISHED"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 
-from beadline.state.runs.files import read_file, write_file
+from beadline.state.segments.files import read_file, write_file
 
 EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0

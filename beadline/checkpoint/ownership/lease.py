@@ -35,12 +35,12 @@ sees the other's:
   because only the fence with the highest epoch is asked.
 
 What remains: (1) someone resumes from a *subsumed* checkpoint by its path while the former driver is about to delete
-it. Then files are missing, which is found before anything starts. (2) A worker of a fenced driver may still write runs;
-they go to a folder of their epoch, ``shared/<epoch>``, where the new owner writes nothing. (3) The file system must
-show a created name to the next one who lists: local disks, HDFS and S3 do; NFS clients may cache listings for seconds.
-(4) An epoch must never come twice in a folder, also after a job has ended: where another job can come to the same
-folder, because the user has chosen its name, the last lease and its fence stay. (5) ``pyarrow.fs`` has no exclusive
-create for other than local disks. There a claim is a file of its own,
+it. Then files are missing, which is found before anything starts. (2) A worker of a fenced driver may still write
+segments; they go to a folder of their epoch, ``shared/<epoch>``, where the new owner writes nothing. (3) The file
+system must show a created name to the next one who lists: local disks, HDFS and S3 do; NFS clients may cache listings
+for seconds. (4) An epoch must never come twice in a folder, also after a job has ended: where another job can come to
+the same folder, because the user has chosen its name, the last lease and its fence stay. (5) ``pyarrow.fs`` has no
+exclusive create for other than local disks. There a claim is a file of its own,
 ``lease-e-<random>``, and a driver that sees another claim of its epoch or higher after its own put goes higher: of
 two equal claims the later one always sees the earlier, so no epoch is held twice. But a put of ``_metadata`` can
 replace one of the same number; a driver that was paused in the middle of that put, and wakes after the new owner
@@ -72,7 +72,16 @@ from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.ownership.beat import Beat
 from beadline.checkpoint.ownership.process import this_process
 from beadline.errors import BeadlineError
-from beadline.state.runs.files import entries_of, is_folder, join, local_path, make_folder, read_file, sync, write_file
+from beadline.state.segments.files import (
+    entries_of,
+    is_folder,
+    join,
+    local_path,
+    make_folder,
+    read_file,
+    sync,
+    write_file,
+)
 
 _LEASE = re.compile(r"lease-(\d{1,9})(-[0-9a-f]{8})?")
 _FENCE = re.compile(r"fence-(\d{1,9})")

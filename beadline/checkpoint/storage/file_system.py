@@ -3,8 +3,8 @@
 A job's folder looks as in Flink::
 
     <directory>/<job id>/
-        shared/<epoch>/…     runs of state, named by content; checkpoints share them
-        chk-17/_metadata     a completed checkpoint: what it holds and which runs it needs
+        shared/<epoch>/…     segments of state, named by content; checkpoints share them
+        chk-17/_metadata     a completed checkpoint: what it holds and which segments it needs
         lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.ownership.lease
         beat-…               whether that driver is alive, see beadline.checkpoint.ownership.holder
         history              what has happened to the job, for people, see beadline.master.news
@@ -13,8 +13,8 @@ A job's folder looks as in Flink::
 A checkpoint completes in this order: everything it needs is durable; then its folder, made under another name, appears
 as ``chk-N`` in one rename. A crash at any moment leaves the old checkpoints and at most files that look unfinished.
 
-Runs too large for ``_metadata`` go to ``shared`` and not to ``chk-N``, because the restored job goes on from them: they
-must outlive the checkpoint that wrote them.
+Segments too large for ``_metadata`` go to ``shared`` and not to ``chk-N``, because the restored job goes on from them:
+they must outlive the checkpoint that wrote them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.checkpoint.storage.publishing import DEFAULT_INLINE_THRESHOLD, Stored, publish_checkpoint
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.graph.program import Program
-from beadline.state.runs.files import (
+from beadline.state.segments.files import (
     base_name,
     delete_file,
     entries_of,
@@ -58,7 +58,7 @@ class FileJobStorage(JobStorage):
 
     Until it is acquired, nobody looks for other drivers.
 
-    :param inline_threshold: runs up to this size stay in ``_metadata``
+    :param inline_threshold: segments up to this size stay in ``_metadata``
     :ivar folder: the job's; its lease is there too
     """
 
@@ -151,12 +151,12 @@ class FileJobStorage(JobStorage):
         return self.shared_folder()
 
     def shared_folder(self, epoch: int = 0) -> str:
-        """Where the runs go. A driver writes to the folder of its epoch only."""
+        """Where the segments go. A driver writes to the folder of its epoch only."""
         shared = join(self.folder, metadata.SHARED)
         return join(shared, str(epoch)) if epoch else shared
 
     def prepare(self, epoch: int = 0) -> str:
-        """Make the job's folders, and give the one for its runs."""
+        """Make the job's folders, and give the one for its segments."""
         folder = self.shared_folder(epoch)
         with explained(f"can't use {self._directory.path} for checkpoints"):
             make_folder(folder)
@@ -168,12 +168,13 @@ class FileJobStorage(JobStorage):
         """Make a checkpoint complete.
 
         1. look at the lease
-        2. make runs durable: sync those that tasks wrote, write those that are inline and large
+        2. make segments durable: sync those that tasks wrote, write those that are inline and large
         3. write ``_metadata`` under another name
         4. look at the lease, then publish by rename (on object stores: by one put)
         5. look at the lease again: only now has the checkpoint completed
 
-        :param copy_foreign: copy runs of other folders to this job's, so that the snapshot it was restored from can go
+        :param copy_foreign: copy segments of other folders to this job's, so that the snapshot it was restored from can
+            go
         :raises Fenced: another driver took over; delete and commit nothing
         """
         writing = object()

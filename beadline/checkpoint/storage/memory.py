@@ -18,8 +18,8 @@ from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.errors import ConfigurationError, VersionError
 from beadline.graph.program import Program
-from beadline.state.runs.files import delete_file, join, read_run
-from beadline.state.runs.version import RunRef, checksum_of
+from beadline.state.segments.files import delete_file, join, read_segment
+from beadline.state.segments.version import SegmentRef, checksum_of
 
 __all__ = ["MemoryJobStorage"]
 
@@ -29,7 +29,7 @@ _POINTER = re.compile(r"memory:(?P<job>.+)/chk-(?P<number>\d+)")
 
 
 class MemoryJobStorage(JobStorage):
-    """Keeps all of a checkpoint in the driver, the content of its run files included.
+    """Keeps all of a checkpoint in the driver, the content of its segment files included.
 
     No other driver can have the job, so there is no lease to check and nothing to tell others.
 
@@ -91,7 +91,7 @@ class MemoryJobStorage(JobStorage):
             )
         if self._temporary is None:
             self._temporary = tempfile.mkdtemp(prefix="beadline-state-")
-        # Checkpoints in memory hold all they need: nothing goes back to the files of an earlier attempt.
+        # Checkpoints in memory hold all they need: nothing goes back to the files of an earlier execution.
         for older in Path(self._temporary).iterdir():
             shutil.rmtree(older, ignore_errors=True)
         folder = join(self._temporary, str(attempt))
@@ -107,12 +107,12 @@ class MemoryJobStorage(JobStorage):
         """Keep a checkpoint.
 
         1. refuse state that is too large
-        2. take the content of all runs into memory, whoever they belong to
+        2. take the content of all segments into memory, whoever they belong to
         3. keep it in the form that a file would have
         """
         self._check_size(snapshot)
         fresh: dict[tuple[str, int, int], bytes] = {}
-        stored = snapshot.with_runs(lambda run: self._inline(run, fresh))
+        stored = snapshot.with_segments(lambda segment: self._inline(segment, fresh))
         stored = replace(stored, kind=SnapshotKind.CHECKPOINT)
         pointer = self._pointer(snapshot.checkpoint_id)
         data = metadata.encode(stored, pointer)
@@ -131,18 +131,18 @@ class MemoryJobStorage(JobStorage):
                         f"({MAX_STATE_SIZE}). Keep checkpoints in files: set execution.checkpointing.dir"
                     )
 
-    def _inline(self, run: RunRef, fresh: dict[tuple[str, int, int], bytes]) -> RunRef:
-        if run.path is None:
-            return run
-        key = (run.path, run.offset, run.size)
+    def _inline(self, segment: SegmentRef, fresh: dict[tuple[str, int, int], bytes]) -> SegmentRef:
+        if segment.path is None:
+            return segment
+        key = (segment.path, segment.offset, segment.size)
         data = self._read.get(key)
         if data is None:
             try:
-                data = read_run(run)
+                data = read_segment(segment)
             except VersionError as error:
                 raise SnapshotError(f"can't take a checkpoint: {error}") from error
         fresh[key] = data
-        return replace(run, inline=data, path=None, offset=0, checksum=checksum_of(data))
+        return replace(segment, inline=data, path=None, offset=0, checksum=checksum_of(data))
 
     # -- reading
 

@@ -22,7 +22,7 @@ from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import counts
 from beadline.checkpoint.settings import SAVEPOINT_DIRECTORY
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
-from beadline.state.runs.files import (
+from beadline.state.segments.files import (
     base_name,
     delete_folder,
     join,
@@ -51,8 +51,8 @@ class Stored:
     """A checkpoint that has completed.
 
     :ivar pointer: where it is; what ``-s`` takes
-    :ivar snapshot: as it was stored: every run durable, with a checksum
-    :ivar written: how many bytes are new with it, runs that tasks wrote since the last one included
+    :ivar snapshot: as it was stored: every segment durable, with a checksum
+    :ivar written: how many bytes are new with it, segments that tasks wrote since the last one included
     """
 
     pointer: str
@@ -126,10 +126,10 @@ def publish_savepoint(
 
     If anything fails, nothing is left.
 
-    :param fill: puts the state into the folder; if it is None, the runs are copied as they are
+    :param fill: puts the state into the folder; if it is None, the segments are copied as they are
     """
     local = local_path(folder)
-    fill = fill or _copy_runs
+    fill = fill or _copy_segments
     with explained(f"can't write the savepoint {folder}", SAVEPOINT_DIRECTORY):
         make_folder(parent(folder))
         staged = folder if local is None else _staged(folder)
@@ -152,7 +152,7 @@ def publish_savepoint(
     return Stored(folder, stored, written + len(data))
 
 
-def _copy_runs(snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
+def _copy_segments(snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
     return DurableFiles().bring(snapshot, bundle, lambda path: True)
 
 

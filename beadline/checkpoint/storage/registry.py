@@ -1,8 +1,8 @@
 """Who needs which shared file.
 
-Completed checkpoints share runs. A file may be deleted when its last holder releases it, and only if it is the job's
-own: files of savepoints and of other jobs' folders are counted like the rest and never given out for deletion, unless
-they were claimed.
+Completed checkpoints share segments. A file may be deleted when its last holder releases it, and only if it is the
+job's own: files of savepoints and of other jobs' folders are counted like the rest and never given out for deletion,
+unless they were claimed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from beadline.checkpoint.contents.snapshot import Snapshot
-from beadline.state.runs.files import local_path
+from beadline.state.segments.files import local_path
 
 
 class SharedFiles:

@@ -1,8 +1,9 @@
 """The place of one job: where its checkpoints and its state are, and the right to write there.
 
-There are two kinds. Files below a directory (:mod:`beadline.checkpoint.storage.file_system`) outlive the driver, so that
-another driver can take over the job: a lease names its driver. The driver's memory (:mod:`beadline.checkpoint.storage.memory`)
-is gone with the driver, so that nobody else can have the job. Callers need not know which kind it is.
+There are two kinds. Files below a directory (:mod:`~beadline.checkpoint.storage.file_system`) outlive the driver, so
+that another driver can take over the job: a lease says whose it is. The driver's memory
+(:mod:`~beadline.checkpoint.storage.memory`) is gone with the driver, so that nobody else can have the job. Who uses a
+place need not know which kind it is.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class JobStorage(ABC):
     """One driver's hold on the place of one job.
 
     1. :meth:`acquire`, then look what is there, then :meth:`begin`
-    2. :meth:`state_folder` for each attempt, :meth:`write` for each checkpoint
+    2. :meth:`state_folder` for each execution, :meth:`write` for each checkpoint
     3. :meth:`leave_trace` if the job has finished, before anything is removed
     4. :meth:`release`, and :meth:`remove` if nobody can resume the job
 
-    :param inline_threshold: runs up to this size stay in ``_metadata``
+    :param inline_threshold: segments up to this size stay in ``_metadata``
     :ivar survives_driver: whether a new driver can resume the job from here
     """
 
@@ -129,7 +130,7 @@ class JobStorage(ABC):
 
     @abstractmethod
     def state_folder(self, attempt: int, one_machine: bool) -> str:
-        """Where the runs of an attempt go: a folder that is there, and that all executors reach."""
+        """Where the segments of an execution go: a folder that is there, and that all executors reach."""
 
     @abstractmethod
     def owned_folder(self) -> str:
@@ -141,7 +142,8 @@ class JobStorage(ABC):
     def write(self, snapshot: Snapshot, copy_foreign: bool = False) -> Stored:
         """Make a checkpoint complete, or raise and leave nothing that looks complete.
 
-        :param copy_foreign: copy runs of other folders to this job's, so that the snapshot it was restored from can go
+        :param copy_foreign: copy segments of other folders to this job's, so that the snapshot it was restored from can
+            go
         :raises Fenced: another driver took over; delete and commit nothing
         """
 
@@ -149,7 +151,7 @@ class JobStorage(ABC):
         """Write a savepoint: a folder that holds all it needs, and can be moved and copied.
 
         :param directory: where to put the folder
-        :param fill: puts the state into the folder; if it is None, the runs are copied as they are
+        :param fill: puts the state into the folder; if it is None, the segments are copied as they are
         """
         folder = savepoint_folder(directory, snapshot.job_id)
         return publish_savepoint(snapshot, folder, fill, self._inline_threshold)
@@ -184,7 +186,7 @@ class JobStorage(ABC):
     def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
         """What crashed or fenced drivers left, and nobody needs.
 
-        Call it with the job acquired and no step under way: runs of a step that is not sealed are needed by nobody
+        Call it with the job acquired and no step under way: segments of a step that is not sealed are needed by nobody
         yet. While a checkpoint is being written nothing is an orphan.
 
         :param referenced: files that are needed beyond those of the completed checkpoints

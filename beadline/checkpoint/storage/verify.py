@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from beadline.checkpoint.contents.snapshot import Snapshot
-from beadline.state.runs.files import read_file, size_of
-from beadline.state.runs.version import RunRef, checksum_of
+from beadline.state.segments.files import read_file, size_of
+from beadline.state.segments.version import SegmentRef, checksum_of
 
 _THREADS = 8
 
@@ -41,12 +41,12 @@ class Problem:
         return f"{self.path}: {self.why}"
 
 
-def checks_of(runs: Iterable[RunRef]) -> list[FileCheck]:
-    """The checks of all files of some runs, by path."""
+def checks_of(segments: Iterable[SegmentRef]) -> list[FileCheck]:
+    """The checks of all files of some segments, by path."""
     parts: dict[str, set[Part]] = {}
-    for run in runs:
-        if run.path is not None:
-            parts.setdefault(run.path, set()).add(Part(run.offset, run.size, run.checksum))
+    for segment in segments:
+        if segment.path is not None:
+            parts.setdefault(segment.path, set()).add(Part(segment.offset, segment.size, segment.checksum))
     return [FileCheck(path, tuple(sorted(parts[path], key=lambda p: (p.offset, p.size)))) for path in sorted(parts)]
 
 
@@ -77,7 +77,7 @@ def check_file(check: FileCheck) -> Problem | None:
 
 def verify(snapshot: Snapshot) -> list[Problem]:
     """All problems of a snapshot's files; none if it can be restored."""
-    checks = checks_of(snapshot.runs)
+    checks = checks_of(snapshot.segments)
     if not checks:
         return []
     with ThreadPoolExecutor(min(_THREADS, len(checks))) as pool:

@@ -16,7 +16,7 @@ from beadline.connectors.files.pieces import Piece, paths_of, spilled, with_data
 from beadline.connectors.files.place import Place, publish
 from beadline.connectors.files.policy import RollingPolicy
 from beadline.connectors.sink import Committer, Held
-from beadline.state.runs.files import parent, sync
+from beadline.state.segments.files import parent, sync
 
 _LOG = logging.getLogger("beadline")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
 
-from beadline.state.runs.files import join, local_path
+from beadline.state.segments.files import join, local_path
 
 STAGING = ".staging-"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.state.disks import naming
-from beadline.state.runs.files import join, local_path, read_file, write_remote
+from beadline.state.segments.files import join, local_path, read_file, write_remote
 
 _INLINE = 1 << 16
 _READ = 8 << 20

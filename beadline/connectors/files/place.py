@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from beadline.connectors.files.names import Names, PartName
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
-from beadline.state.runs.files import local_path
+from beadline.state.segments.files import local_path
 
 # pyarrow.fs moves a file there in one act of the server.
 _RENAMING = frozenset({"hdfs", "viewfs"})

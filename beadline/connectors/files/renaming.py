@@ -17,7 +17,7 @@ from beadline.connectors.files.names import STAGING, PartName
 from beadline.connectors.files.pieces import Piece, content_of
 from beadline.connectors.files.place import Place
 from beadline.state.disks import naming
-from beadline.state.runs.files import (
+from beadline.state.segments.files import (
     base_name,
     delete_file,
     delete_folder,

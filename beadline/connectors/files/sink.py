@@ -14,7 +14,7 @@ from beadline.connectors.files.pieces import of_rows
 from beadline.connectors.files.place import check_base, place_of
 from beadline.connectors.files.policy import RollingPolicy
 from beadline.connectors.sink import Committer, StagedSink, Stager
-from beadline.state.runs.files import local_path
+from beadline.state.segments.files import local_path
 
 __all__ = ["RollingPolicy", "RowFileSink"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from beadline.datastream.environment import options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
-from beadline.state.runs.files import local_path
+from beadline.state.segments.files import local_path
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment

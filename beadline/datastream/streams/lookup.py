@@ -49,7 +49,7 @@ class Lookup:
 
         1. check the fields and functions
         2. evaluate the DataFrame, once for all runs of the program and all retries of a step
-        3. pack the rows; they travel with the functions, in the one broadcast of a run
+        3. pack the rows; they travel with the functions, in the one broadcast of an execution
         """
         names, columns = self._names, self._columns
         if key is None:

@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import dataclass, field
 
 from beadline.errors import ConfigurationError
-from beadline.state.runs import files
+from beadline.state.segments import files
 
 ZIPPED = (".zip", ".jar", ".whl", ".egg")
 _TARRED = (".tar.gz", ".tgz", ".tar")

@@ -12,7 +12,7 @@ from beadline.errors import UnsupportedFeatureError
 from beadline.master.shipping.dependencies import Dependencies
 from beadline.master.shipping.requirements import requirements_archive
 from beadline.master.shipping.shipment import put_on_own_path
-from beadline.runtime.worker.surroundings import CachedFile, Place, Surroundings
+from beadline.runtime.worker.surroundings import CachedFile, Surroundings, Unpacked
 
 
 def surroundings_here(wanted: Dependencies) -> Surroundings:
@@ -29,5 +29,5 @@ def surroundings_here(wanted: Dependencies) -> Surroundings:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         shutil.unpack_archive(requirements_archive(wanted.requirements), folder)
         sys.path.insert(0, folder)
-    cached = tuple(CachedFile(file.name, Place(file.path), file.executable) for file in wanted.cached_files)
+    cached = tuple(CachedFile(file.name, Unpacked(file.path), file.executable) for file in wanted.cached_files)
     return Surroundings(pyflink_names=pyflink_alias.is_installed(), cached_files=cached)

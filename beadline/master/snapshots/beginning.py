@@ -20,7 +20,7 @@ from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.errors import ConfigurationError
 from beadline.graph.program import Program
-from beadline.state.runs.files import is_folder, join, size_of
+from beadline.state.segments.files import is_folder, join, size_of
 
 LATEST = "latest"
 

@@ -1,4 +1,4 @@
-"""Where a job lives: its id, where its checkpoints and runs of state go, and what it starts from."""
+"""Where a job lives: its id, where its checkpoints and segments of state go, and what it starts from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Accept = Callable[[str, Snapshot], None]
 
 
 class Home:
-    """The place of one job, over all its attempts and drivers.
+    """The place of one job, over all its executions and drivers.
 
     A job that is resumed from one of its own checkpoints goes on in its folder, under its id: its former driver is
     fenced. From a savepoint, or a checkpoint elsewhere, a new job begins. What it started from stays untouched, unless
@@ -139,10 +139,10 @@ class Home:
         """A checkpoint of the job, or the snapshot that it has claimed."""
         return read_snapshot(pointer) if pointer == self.claimed else self.storage.read(pointer)
 
-    # -- runs of state
+    # -- segments of state
 
     def state_folder(self, attempt: int, one_machine: bool) -> str:
-        """Where the runs of an attempt go: a folder that all executors reach."""
+        """Where the segments of an execution go: a folder that all executors reach."""
         return self.storage.state_folder(attempt, one_machine)
 
     def owned_folder(self) -> str:

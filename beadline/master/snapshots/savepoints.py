@@ -1,4 +1,4 @@
-"""Writing canonical savepoints while steps run: short tasks read immutable runs and write Parquet files."""
+"""Writing canonical savepoints while steps run: short tasks read immutable segments and write Parquet files."""
 
 from __future__ import annotations
 
@@ -83,4 +83,4 @@ class CanonicalSavepoints:
         exported = [each for share in results for each in share]
         made = canonical.take_in(snapshot, tuple(plan.exports), exported, bundle.published)
         canonical.settle(bundle.folder, made)
-        return made, sum({run.path: run.size for run in made.runs if run.path is not None}.values())
+        return made, sum({segment.path: segment.size for segment in made.segments if segment.path is not None}.values())

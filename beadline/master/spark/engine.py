@@ -241,7 +241,8 @@ class SparkEngine(Engine):
             return calls.collect()
 
     def say_farewell(self, live: tuple[str, ...]) -> None:
-        """Let workers close and drop runs that have ended; those that no task reaches do it with their next step."""
+        """Let workers close and drop executions that have ended; those that no task reaches do it with their next
+        step."""
         if self.ask() is not None:
             return
         with contextlib.suppress(Exception):

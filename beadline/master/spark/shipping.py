@@ -33,7 +33,7 @@ from beadline.master.shipping.user_code import (
     is_installed,
     user_path,
 )
-from beadline.runtime.worker.surroundings import CachedFile, Place, Surroundings
+from beadline.runtime.worker.surroundings import CachedFile, Surroundings, Unpacked
 
 if TYPE_CHECKING:
     from beadline.master.spark.engine import SparkEngine
@@ -68,13 +68,13 @@ def _ship_modules(engine: SparkEngine, wanted: Dependencies) -> None:
         first += front
         last += end
     if wanted.requirements is not None:
-        first.append(Place(engine.add_archive(_linked("packages", str(requirements_archive(wanted.requirements))))))
-    links = [(each.target, Place(engine.add_archive(_linked("archive", each.path)))) for each in wanted.archives]
+        first.append(Unpacked(engine.add_archive(_linked("packages", str(requirements_archive(wanted.requirements))))))
+    links = [(each.target, Unpacked(engine.add_archive(_linked("archive", each.path)))) for each in wanted.archives]
     cached = []
     for file in wanted.cached_files:
         base = os.path.basename(file.path)
         files = _as_files(base, file.path)
-        place = Place(engine.add_archive(_archive("cached", files, zipfile.ZIP_STORED)), base)
+        place = Unpacked(engine.add_archive(_archive("cached", files, zipfile.ZIP_STORED)), base)
         cached.append(CachedFile(file.name, place, file.executable))
     engine.surroundings = Surroundings(
         pyflink_alias.is_installed(),
@@ -86,13 +86,13 @@ def _ship_modules(engine: SparkEngine, wanted: Dependencies) -> None:
     )
 
 
-def _ship_code(engine: SparkEngine) -> list[Place]:
+def _ship_code(engine: SparkEngine) -> list[Unpacked]:
     code = find_user_code(_TESTS if engine.one_machine else frozenset())
     added_modules.update(code.modules)
     if code.left_out:
         _LOG.warning("%s", _about_left_out(code))
-    places = [Place(engine.add_archive(_archive("code", code.files)))] if code.files else []
-    return places + [Place(engine.add_archive(_linked("code", str(path), ".zip"))) for path in code.zips]
+    places = [Unpacked(engine.add_archive(_archive("code", code.files)))] if code.files else []
+    return places + [Unpacked(engine.add_archive(_linked("code", str(path), ".zip"))) for path in code.zips]
 
 
 def _about_left_out(code: UserCode) -> str:
@@ -106,18 +106,18 @@ def _about_left_out(code: UserCode) -> str:
     )
 
 
-def _ship_python_file(engine: SparkEngine, path: str) -> tuple[list[Place], list[Place]]:
+def _ship_python_file(engine: SparkEngine, path: str) -> tuple[list[Unpacked], list[Unpacked]]:
     """What comes first on the path and what comes last.
 
     If a folder is a package, it is imported by its name. Its modules are found by theirs as well, but last: they may
     have names of standard ones."""
     if os.path.isfile(path) and not path.endswith(".py"):
-        return [Place(engine.add_archive(_linked("files", path)))], []
+        return [Unpacked(engine.add_archive(_linked("files", path)))], []
     base = os.path.basename(path)
     name = engine.add_archive(_archive("files", _as_files(base, path)))
     if os.path.isfile(path):
-        return [Place(name)], []
-    return ([Place(name)], [Place(name, base)]) if is_package(path) else ([Place(name, base)], [])
+        return [Unpacked(name)], []
+    return ([Unpacked(name)], [Unpacked(name, base)]) if is_package(path) else ([Unpacked(name, base)], [])
 
 
 def _as_files(base: str, path: str) -> dict[str, Path]:

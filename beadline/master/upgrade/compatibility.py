@@ -110,7 +110,7 @@ class Acceptance:
 
 def has_state(operator: OperatorSnapshot) -> bool:
     """Also of a source or sink: without its position records come again, without its committables they are lost."""
-    if any(handle is not None and handle.runs for handle in operator.keyed) or any(operator.operator_state):
+    if any(handle is not None and handle.segments for handle in operator.keyed) or any(operator.operator_state):
         return True
     return operator.position is not None or operator.committables is not None
 
@@ -206,7 +206,7 @@ def _compare_keys(node: PlanNode, held: OperatorSnapshot, draft: _Draft) -> None
 def _lost(node: PlanNode, held: OperatorSnapshot) -> list[str]:
     """What the operator of that uid can no longer use."""
     lost = []
-    if any(handle is not None and handle.runs for handle in held.keyed) and not node.keyed:
+    if any(handle is not None and handle.segments for handle in held.keyed) and not node.keyed:
         lost.append("state by key")
     if held.position is not None and not node.is_source:
         lost.append("the position of a source")

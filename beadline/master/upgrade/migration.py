@@ -29,7 +29,7 @@ from beadline.state.description import KEYED, OPERATOR
 from beadline.state.evolution import hook_for
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import OperatorStateHandle, StateRef
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
 _LOG = logging.getLogger("beadline")
 
@@ -42,7 +42,7 @@ def migrated(snapshot: Snapshot, migrations: Iterable[Migration], run: Run) -> S
 
     1. one request per subtask with keyed state and one per part of operator state, for the operators concerned
     2. run them all; a value that can't be converted ends it
-    3. put the new runs into the handles, together with the new descriptions
+    3. put the new segments into the handles, together with the new descriptions
     """
     by_operator: dict[str, list[Migration]] = {}
     for migration in migrations:
@@ -62,11 +62,11 @@ def _named(by_operator: dict[str, list[Migration]]) -> tuple[int, str]:
     return len(names), ", ".join(names)
 
 
-def _checked(results: Sequence[Migrated]) -> list[RunRef]:
+def _checked(results: Sequence[Migrated]) -> list[SegmentRef]:
     for result in results:
-        if result.run is None:
+        if result.segment is None:
             raise StateMismatchError(result.failure)
-    return [result.run for result in results if result.run is not None]
+    return [result.segment for result in results if result.segment is not None]
 
 
 class _Draft:
@@ -90,12 +90,12 @@ class _Draft:
             held = self._operator
             groups = key_group_range(subtask, held.parallelism, held.max_parallelism)
             bounds = (groups.start, groups.stop)
-            yield KeyedMigration(self._title, handle.runs, bounds, held.max_parallelism, packed)
+            yield KeyedMigration(self._title, handle.segments, bounds, held.max_parallelism, packed)
 
-    def _subtasks(self) -> list[tuple[int, Handle]]:
+    def _subtasks(self) -> list[tuple[int, KeyedStateHandle]]:
         """Those that have keyed state."""
         handles = enumerate(self._operator.keyed)
-        return [(subtask, handle) for subtask, handle in handles if handle is not None and handle.runs]
+        return [(subtask, handle) for subtask, handle in handles if handle is not None and handle.segments]
 
     def _part_requests(self) -> Iterable[PartMigration]:
         for migration in self._migrations:
@@ -104,18 +104,18 @@ class _Draft:
                 for part, mode in self._parts(migration.new.name).items():
                     yield PartMigration(self._title, part, mode, packed)
 
-    def _parts(self, name: str) -> dict[RunRef, str]:
+    def _parts(self, name: str) -> dict[SegmentRef, str]:
         """The parts of an operator state, each once: subtasks may share some."""
         refs = [handle.states[name] for handle in self._operator.operator_state if handle and name in handle.states]
         return {part: ref.mode for ref in refs for part in ref.parts}
 
-    def finish(self, results: Iterable[RunRef]) -> OperatorSnapshot:
+    def finish(self, results: Iterable[SegmentRef]) -> OperatorSnapshot:
         """The operator with what its requests became."""
         taken = iter(results)
         keyed = list(self._operator.keyed)
         if any(migration.new.scope == KEYED for migration in self._migrations):
             for subtask, handle in self._subtasks():
-                keyed[subtask] = Handle(handle.root, (next(taken),))
+                keyed[subtask] = KeyedStateHandle(handle.root, (next(taken),))
         states = list(self._operator.operator_state)
         for migration in self._migrations:
             if migration.new.scope == OPERATOR:
@@ -142,7 +142,7 @@ def _change(migration: Migration) -> StateChange:
     )
 
 
-def _with_parts(handle: OperatorStateHandle, name: str, became: dict[RunRef, RunRef]) -> OperatorStateHandle:
+def _with_parts(handle: OperatorStateHandle, name: str, became: dict[SegmentRef, SegmentRef]) -> OperatorStateHandle:
     ref = handle.states.get(name)
     if ref is None:
         return handle

@@ -1,4 +1,4 @@
-"""The driver's book of state: the version of each subtask, and the files of its runs."""
+"""The driver's book of state: the version of each subtask, and the files of its segments."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from dataclasses import dataclass, replace
 import xxhash
 
 from beadline.graph.plan import Plan
-from beadline.master.upkeep.tiers import FREE, Allowance, Window, first_group, windows_of
+from beadline.master.upkeep.tiers import FREE, Allowance, MergeSpan, first_group, spans_of
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import UNION, OperatorStateHandle, with_unions
-from beadline.state.runs.files import RunFiles, local_path
-from beadline.state.runs.slicing import within
-from beadline.state.runs.version import Handle, RunRef, checksum_of, next_version, root_version
+from beadline.state.segments.files import SegmentFiles, local_path
+from beadline.state.segments.slicing import within
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, checksum_of, next_version, root_version
 
 _LOG = logging.getLogger("beadline")
 
-# Inline runs ride along with every step until they are this many or this large; then the driver writes them to one
+# Inline segments ride along with every step until they are this many or this large; then the driver writes them to one
 # file.
-_INLINE_RUNS = 8
+_INLINE_SEGMENTS = 8
 _INLINE_BYTES = 16 << 10
 _LARGE_UNION = 16 << 20
 
 
 def _weight(result: MergeResult) -> int:
     """How many bytes were merged."""
-    return sum(run.weight for run in result.request.runs)
+    return sum(segment.weight for segment in result.request.segments)
 
 
 @dataclass
 class _Spot:
-    """Where the runs of a window that is being merged are in their handle now.
+    """Where the segments of a span that is being merged are in their handle now.
 
     :ivar free: merging it costs no allowance
     """
@@ -51,11 +51,11 @@ class StateBook:
     :ivar states: of operator state, for the subtasks that have any
     """
 
-    def __init__(self, job: str, plan: Plan, files: RunFiles) -> None:
+    def __init__(self, job: str, plan: Plan, files: SegmentFiles) -> None:
         self._files = files
         self._own_folder = (local_path(files.root) or files.root.partition("?")[0]).rstrip("/") + "/"
         self._plan = plan
-        self.handles: dict[tuple[int, int], Handle] = {}
+        self.handles: dict[tuple[int, int], KeyedStateHandle] = {}
         self.states: dict[tuple[int, int], OperatorStateHandle] = {}
         self._large_unions: set[tuple[int, str]] = set()
         self._written: set[str] = set()
@@ -63,11 +63,11 @@ class StateBook:
         self._to_merge, self._to_take = Allowance(), Allowance()
         self._merged: list[MergeResult] = []
         self._spots: dict[int, _Spot] = {}
-        self._windows = 0
+        self._spans = 0
         for node in plan.nodes.values():
             for subtask in range(node.parallelism) if node.keyed else ():
                 groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
-                self.handles[node.id, subtask] = Handle(root_version(job, node.uid, groups))
+                self.handles[node.id, subtask] = KeyedStateHandle(root_version(job, node.uid, groups))
 
     def __repr__(self) -> str:
         return f"<StateBook of {len(self.handles)} subtasks, {self.size} bytes in {len(self._written)} files>"
@@ -76,20 +76,20 @@ class StateBook:
     def size(self) -> int:
         return sum(handle.size for held in (self.handles, self.states) for handle in held.values())
 
-    def advance(self, deltas: Iterable[tuple[tuple[int, int], RunRef]]) -> None:
+    def advance(self, deltas: Iterable[tuple[tuple[int, int], SegmentRef]]) -> None:
         """A step was sealed: its deltas lead to the next versions."""
-        for key, run in deltas:
-            handle = self.handles[key].plus(run)
-            self._to_merge.wrote(run.size)
-            self._to_take.wrote(run.size)
-            if run.path is not None:
-                self._written.add(run.path)
+        for key, segment in deltas:
+            handle = self.handles[key].plus(segment)
+            self._to_merge.wrote(segment.size)
+            self._to_take.wrote(segment.size)
+            if segment.path is not None:
+                self._written.add(segment.path)
             self.handles[key] = handle
         if any(self._has_much_inline(handle) for handle in self.handles.values()):
             try:
                 self._pack()
             except OSError as error:  # a full disk, say: they ride along until it has space again
-                _LOG.warning("runs of state could not be written yet and stay in memory: %s", error)
+                _LOG.warning("segments of state could not be written yet and stay in memory: %s", error)
 
     def advance_states(self, states: Iterable[tuple[tuple[int, int], OperatorStateHandle]]) -> None:
         """A step was sealed: where operator state stands now, for the subtasks where it changed."""
@@ -116,28 +116,28 @@ class StateBook:
         self._large_unions.update(found)
         return [(*key, sizes[key]) for key in found]
 
-    def _has_much_inline(self, handle: Handle) -> bool:
-        inline = [run for run in handle.runs if run.inline is not None]
-        return len(inline) > _INLINE_RUNS or sum(run.size for run in inline) > _INLINE_BYTES
+    def _has_much_inline(self, handle: KeyedStateHandle) -> bool:
+        inline = [segment for segment in handle.segments if segment.inline is not None]
+        return len(inline) > _INLINE_SEGMENTS or sum(segment.size for segment in inline) > _INLINE_BYTES
 
     def _pack(self) -> None:
-        """Write all inline runs, one after the other, to one file; nothing needs to be decoded for that."""
-        data = b"".join(run.inline or b"" for handle in self.handles.values() for run in handle.runs)
+        """Write all inline segments, one after the other, to one file; nothing needs to be decoded for that."""
+        data = b"".join(segment.inline or b"" for handle in self.handles.values() for segment in handle.segments)
         path = self._files.write(f"{xxhash.xxh3_128_hexdigest(data)}.pack", data)
         self._written.add(path)
         offset = 0
         for key, handle in self.handles.items():
-            runs = []
-            for run in handle.runs:
-                if run.inline is not None:
-                    checksum = checksum_of(run.inline)
-                    run = replace(run, inline=None, path=path, offset=offset, checksum=checksum)
-                    offset += run.size
-                runs.append(run)
-            self.handles[key] = Handle(handle.root, tuple(runs))
+            segments = []
+            for segment in handle.segments:
+                if segment.inline is not None:
+                    checksum = checksum_of(segment.inline)
+                    segment = replace(segment, inline=None, path=path, offset=offset, checksum=checksum)
+                    offset += segment.size
+                segments.append(segment)
+            self.handles[key] = KeyedStateHandle(handle.root, tuple(segments))
 
     def merges(self, keys: Mapping[tuple[int, int], int] | None = None) -> list[MergeRequest]:
-        """Key groups of runs that should become one, each short work: the smallest windows first, as far as the
+        """Key groups of segments that should become one, each short work: the smallest spans first, as far as the
         allowance goes.
 
         :param keys: how many entries each subtask has
@@ -145,30 +145,30 @@ class StateBook:
         if self._merged:
             return []
         wanted = [
-            (window, key)
+            (span, key)
             for key, handle in self.handles.items()
-            for window in windows_of(handle, self._groups_of(*key), (keys or {}).get(key, 0))
+            for span in spans_of(handle, self._groups_of(*key), (keys or {}).get(key, 0))
         ]
-        self._spots.clear()  # none of the windows before is being merged
+        self._spots.clear()  # none of the spans before is being merged
         requests: list[MergeRequest] = []
-        for window, key in sorted(wanted, key=lambda found: (found[0].weight, found[1])):
-            self._windows += 1
-            self._spots[self._windows] = _Spot(key, window.start, window.stop, window.weight <= FREE)
-            requests += self._requests(window, key)
+        for span, key in sorted(wanted, key=lambda found: (found[0].weight, found[1])):
+            self._spans += 1
+            self._spots[self._spans] = _Spot(key, span.start, span.stop, span.weight <= FREE)
+            requests += self._requests(span, key)
         return requests
 
-    def _requests(self, window: Window, key: tuple[int, int]) -> list[MergeRequest]:
+    def _requests(self, span: MergeSpan, key: tuple[int, int]) -> list[MergeRequest]:
         node, groups = self._plan.nodes[key[0]], self._groups_of(*key)
         return [
             MergeRequest(
                 *key,
                 node.max_parallelism,
-                within(window.runs, part),
-                window.lies_on_nothing(part),
+                within(span.segments, part),
+                span.lies_on_nothing(part),
                 None if part == groups else (part.start, part.stop),
-                self._windows,
+                self._spans,
             )
-            for part in self._to_merge.pays_for(window)
+            for part in self._to_merge.pays_for(span)
         ]
 
     def _groups_of(self, node_id: int, subtask: int) -> range:
@@ -176,49 +176,49 @@ class StateBook:
         return key_group_range(subtask, node.parallelism, node.max_parallelism)
 
     def take_merges(self, results: Iterable[MergeResult]) -> None:
-        """Replace key groups of runs by what they were merged to. What is left of the runs follows; what the
+        """Replace key groups of segments by what they were merged to. What is left of the segments follows; what the
         allowance does not pay for is taken later."""
         for result in results:
-            assert result.run.path is not None
-            self._written.add(result.run.path)
+            assert result.segment.path is not None
+            self._written.add(result.segment.path)
             self._merged.append(result)
             if not self._is_free(result):
-                self._to_merge.left += _weight(result) - result.run.size
-        while self._merged and (self._is_free(self._merged[0]) or self._to_take.pays(self._merged[0].run.size)):
+                self._to_merge.left += _weight(result) - result.segment.size
+        while self._merged and (self._is_free(self._merged[0]) or self._to_take.pays(self._merged[0].segment.size)):
             self._take(self._merged.pop(0))
 
     def _is_free(self, result: MergeResult) -> bool:
-        spot = self._spots.get(result.request.window)
+        spot = self._spots.get(result.request.span)
         return spot is not None and spot.free
 
     def _take(self, result: MergeResult) -> None:
-        """Replace key groups of a window's runs by what they were merged to.
+        """Replace key groups of a span's segments by what they were merged to.
 
-        1. find the window: it has moved as far as others before it have grown or shrunk since it was planned
-        2. check that its runs are the very ones that were merged
-        3. put the merged run first, and what is left of the others after it
-        4. give them new names. A name stands for everything up to that run, and only the last run of the window still
+        1. find the span: it has moved as far as others before it have grown or shrunk since it was planned
+        2. check that its segments are the very ones that were merged
+        3. put the merged segment first, and what is left of the others after it
+        4. give them new names. A name stands for everything up to that run, and only the last run of the span still
            has the same runs below it
         """
         request = result.request
-        spot, groups = self._spots.get(request.window), self._groups_of(request.node, request.subtask)
+        spot, groups = self._spots.get(request.span), self._groups_of(request.node, request.subtask)
         if spot is None:
             return  # it comes too late: others have been planned since
         part = groups if request.groups is None else range(*request.groups)
         handle = self.handles[spot.key]
-        window = within(handle.runs[spot.start : spot.stop], groups)
-        if not window or min(map(first_group, window)) != part.start:
+        span = within(handle.segments[spot.start : spot.stop], groups)
+        if not span or min(map(first_group, span)) != part.start:
             return  # the part before it was lost
-        if [run.content for run in within(window, part)] != [run.content for run in request.runs]:
-            _LOG.warning("a merge of runs is dropped, because other runs have taken their place: %r", request)
+        if [segment.content for segment in within(span, part)] != [segment.content for segment in request.segments]:
+            _LOG.warning("a merge of segments is dropped, because other segments have taken their place: %r", request)
             return
-        left = within(window, range(part.stop, groups.stop))
-        below = handle.runs[spot.start - 1].version if spot.start else handle.root
-        made: list[RunRef] = []
-        for run in (result.run, *left):
-            below = next_version(below, repr(run.content).encode())
-            made.append(replace(run, version=below))
-        made[-1] = replace(made[-1], version=window[-1].version)
+        left = within(span, range(part.stop, groups.stop))
+        below = handle.segments[spot.start - 1].version if spot.start else handle.root
+        made: list[SegmentRef] = []
+        for segment in (result.segment, *left):
+            below = next_version(below, repr(segment.content).encode())
+            made.append(replace(segment, version=below))
+        made[-1] = replace(made[-1], version=span[-1].version)
         self.handles[spot.key] = handle.replacing(spot.start, spot.stop, *made)
         grown = len(made) - (spot.stop - spot.start)
         for other in self._spots.values():
@@ -228,29 +228,35 @@ class StateBook:
 
     def live_files(self) -> set[str]:
         """The files of the current versions, and of those in the making."""
-        live = {run.path for handle in self.handles.values() for run in handle.runs if run.path is not None}
-        live.update(result.run.path for result in self._merged if result.run.path is not None)
+        live = {
+            segment.path for handle in self.handles.values() for segment in handle.segments if segment.path is not None
+        }
+        live.update(result.segment.path for result in self._merged if result.segment.path is not None)
         return live.union(*(states.paths for states in self.states.values()))
 
-    def move_in(self, stored: Iterable[RunRef]) -> None:
-        """A checkpoint has copied runs of a snapshot that belongs to others: use the copies from now on."""
-        # By their bytes: since the checkpoint was taken, runs may have been merged to one of the same version.
-        copies: dict[tuple[str | None, int], RunRef]
-        copies = {(run.checksum, run.size): run for run in stored if run.checksum is not None}
+    def move_in(self, stored: Iterable[SegmentRef]) -> None:
+        """A checkpoint has copied segments of a snapshot that belongs to others: use the copies from now on."""
+        # By their bytes: since the checkpoint was taken, segments may have been merged to one of the same version.
+        copies: dict[tuple[str | None, int], SegmentRef]
+        copies = {(segment.checksum, segment.size): segment for segment in stored if segment.checksum is not None}
         for key, handle in self.handles.items():
-            runs = tuple(self._copy_of(run, copies.get((run.checksum, run.size))) for run in handle.runs)
-            if runs != handle.runs:
-                self.handles[key] = Handle(handle.root, runs)
+            segments = tuple(
+                self._copy_of(segment, copies.get((segment.checksum, segment.size))) for segment in handle.segments
+            )
+            if segments != handle.segments:
+                self.handles[key] = KeyedStateHandle(handle.root, segments)
         for key, states in self.states.items():
-            moved = states.with_runs(lambda run: self._copy_of(run, copies.get((run.checksum, run.size))))
+            moved = states.with_segments(
+                lambda segment: self._copy_of(segment, copies.get((segment.checksum, segment.size)))
+            )
             if moved.paths != states.paths:
                 self.states[key] = moved
 
-    def _copy_of(self, run: RunRef, copy: RunRef | None) -> RunRef:
-        if copy is None or copy.path is None or run.path is None or copy.path == run.path:
-            return run
+    def _copy_of(self, segment: SegmentRef, copy: SegmentRef | None) -> SegmentRef:
+        if copy is None or copy.path is None or segment.path is None or copy.path == segment.path:
+            return segment
         self._written.add(copy.path)
-        return replace(run, path=copy.path, offset=copy.offset, checksum=copy.checksum)
+        return replace(segment, path=copy.path, offset=copy.offset, checksum=copy.checksum)
 
     def checkpointed(self) -> None:
         """A checkpoint was taken of what the handles name now."""

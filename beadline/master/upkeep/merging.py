@@ -54,15 +54,15 @@ class Merger:
     def _merge(self, requests: list[MergeRequest]) -> None:
         try:
             slots = max(1, self._engine.slots - 1)
-            self._tasks = ShortTasks(self._engine, self._group, "merge runs of state", slots, self._worker)
+            self._tasks = ShortTasks(self._engine, self._group, "merge segments of state", slots, self._worker)
             self._results = self._tasks.run(requests)
         except EngineLostError:
             return  # the job ends by that, and says so
         except Exception as error:
             if self._closed:
                 return
-            # The handles still name the unmerged runs: nothing is lost but the work.
-            _LOG.warning("merging runs of state failed and is tried again later: %s", first_line(error))
+            # The handles still name the unmerged segments: nothing is lost but the work.
+            _LOG.warning("merging segments of state failed and is tried again later: %s", first_line(error))
 
     def close(self) -> None:
         self._closed = True

@@ -19,7 +19,7 @@ from beadline.master.telling import folded, shortened, verbose, where_raised
 from beadline.runtime.failure import Failure
 from beadline.runtime.messages import TaskAck
 from beadline.state.operator.handles import OperatorStateHandle
-from beadline.state.runs.version import Handle
+from beadline.state.segments.version import KeyedStateHandle
 
 # These come again with every restart.
 _LASTING = frozenset(
@@ -30,7 +30,7 @@ _LASTING = frozenset(
 def check(
     plan: Plan,
     acks: Sequence[TaskAck],
-    handles: Mapping[tuple[int, int], Handle],
+    handles: Mapping[tuple[int, int], KeyedStateHandle],
     states: Mapping[tuple[int, int], OperatorStateHandle] | None = None,
 ) -> None:
     """Raise unless the acknowledgements describe one consistent execution of the step.

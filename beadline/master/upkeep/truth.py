@@ -17,10 +17,10 @@ from beadline.runtime.messages import SubtaskAck, SubtaskInput
 from beadline.state.description import StateDescription, text_of
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import redistribute_handles
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.version import Handle, next_version, root_version
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.version import KeyedStateHandle, next_version, root_version
 
-Place = tuple[int, int]
+Subtask = tuple[int, int]
 
 
 class Truth:
@@ -31,16 +31,16 @@ class Truth:
     :ivar records: how many records the sources have read
     """
 
-    def __init__(self, job_id: str, plan: Plan, files: RunFiles) -> None:
+    def __init__(self, job_id: str, plan: Plan, files: SegmentFiles) -> None:
         self._job_id = job_id
         self._plan = plan
         self.step = 0
         self.records = 0
         self.positions: dict[int, dict[str, Any]] = {}
         self.book = StateBook(job_id, plan, files)
-        self._locals: dict[Place, bytes] = {}
-        self._timers: dict[Place, int] = {}
-        self.keys_by_subtask: dict[Place, int] = {}
+        self._locals: dict[Subtask, bytes] = {}
+        self._timers: dict[Subtask, int] = {}
+        self.keys_by_subtask: dict[Subtask, int] = {}
         # By node, then by scope and name.
         self._descriptions: dict[int, dict[tuple[str, str], StateDescription]] = {}
         self._restored: dict[tuple[int, str, str], StateDescription] = {}
@@ -140,7 +140,7 @@ class Truth:
         )
 
     def restore(
-        self, snapshot: Snapshot, files: RunFiles, inline_limit: int, ignore_unclaimed: bool, skip_in_flight: bool
+        self, snapshot: Snapshot, files: SegmentFiles, inline_limit: int, ignore_unclaimed: bool, skip_in_flight: bool
     ) -> None:
         """Start from a snapshot, which may be of another parallelism or of a program that was changed.
 
@@ -175,7 +175,7 @@ class Truth:
                     )
                 )
             if same_graph:
-                self._locals.update(_by_place(node, held.locals))
+                self._locals.update(_by_subtask(node, held.locals))
             self._restore_timers(node, held)
             # Also of states that are not declared any more: they are kept, and somebody may want to read them.
             self._descriptions[node.id] = {(d.scope, d.name): d for d in held.state_descriptions}
@@ -193,13 +193,13 @@ class Truth:
             if held.parallelism == node.parallelism:
                 handle = held.keyed[subtask]
             else:
-                handle = _rescaled(Handle(root_version(self._job_id, node.uid, groups)), groups, held)
+                handle = _rescaled(KeyedStateHandle(root_version(self._job_id, node.uid, groups)), groups, held)
             if handle is not None:
                 self.book.handles[node.id, subtask] = handle
 
     def _restore_timers(self, node: PlanNode, held: OperatorSnapshot) -> None:
         if held.parallelism == node.parallelism:
-            self._timers.update(_by_place(node, held.next_timers))
+            self._timers.update(_by_subtask(node, held.next_timers))
             return
         # A subtask learns in its first step which timers it has; the earliest of all wakes everybody.
         known = [timer for timer in held.next_timers if timer is not None]
@@ -214,19 +214,19 @@ def topology(plan: Plan) -> str:
     return xxhash.xxh3_128_hexdigest(repr((nodes, edges)).encode())
 
 
-def _by_place(node: PlanNode, values: Iterable[Any]) -> dict[Place, Any]:
+def _by_subtask(node: PlanNode, values: Iterable[Any]) -> dict[Subtask, Any]:
     return {(node.id, subtask): value for subtask, value in enumerate(values) if value is not None}
 
 
-def _rescaled(root: Handle, groups: range, held: OperatorSnapshot) -> Handle:
-    """The runs that hold something of some key groups. In each, only what its subtask owned counts: subtasks that were
-    once one share older runs, in which the other's keys are out of date."""
+def _rescaled(root: KeyedStateHandle, groups: range, held: OperatorSnapshot) -> KeyedStateHandle:
+    """The segments that hold something of some key groups. In each, only what its subtask owned counts: subtasks that
+    were once one share older segments, in which the other's keys are out of date."""
     handle = root
     for subtask, theirs in enumerate(held.keyed):
         owned = key_group_range(subtask, held.parallelism, held.max_parallelism)
         shared = range(max(groups.start, owned.start), min(groups.stop, owned.stop))
-        for run in theirs.runs if theirs is not None and shared else ():
-            part = run.restricted(shared)
+        for segment in theirs.segments if theirs is not None and shared else ():
+            part = segment.restricted(shared)
             if not part.key_groups:
                 continue  # a slice of other key groups
             version = next_version(handle.version, repr(part.content).encode())

@@ -14,7 +14,7 @@ from typing import Any
 import xxhash
 
 from beadline.errors import ChannelError
-from beadline.runtime.exchange.rows import BROADCAST_SEQ, Row
+from beadline.runtime.exchange.rows import BROADCAST_SEQ, WireRow
 
 MIN_WATERMARK = -(1 << 63)
 MAX_WATERMARK = (1 << 63) - 1
@@ -32,17 +32,17 @@ class ChannelCheck:
         self._digest = xxhash.xxh3_128()
         self.ended = False
 
-    def chunk(self, row: Row) -> list[Any]:
-        """The segments of a chunk that is next in its channel."""
+    def chunk(self, row: WireRow) -> list[Any]:
+        """The elements of a chunk that is next in its channel."""
         if self.ended:
             raise ChannelError(f"{self.name}: chunk {row.seq} came after the barrier")
         if row.seq != self._next:
             raise ChannelError(f"{self.name}: expected chunk {self._next}, got {row.seq}")
         self._next += 1
         self._digest.update(row.payload)
-        segments: list[Any] = pickle.loads(row.payload)
-        self._count += sum(len(segment[0]) for segment in segments if segment.__class__ is tuple)
-        return segments
+        elements: list[Any] = pickle.loads(row.payload)
+        self._count += sum(len(element[0]) for element in elements if element.__class__ is tuple)
+        return elements
 
     def barrier(self, seq: int, count: int, digest: str) -> None:
         if self.ended:

@@ -25,7 +25,7 @@ class Target(Protocol):
 
     def records(self, records: list[Any], timestamps: Timestamps) -> None: ...
 
-    def control(self, segment: Any) -> None: ...
+    def control(self, element: Any) -> None: ...
 
 
 class LocalTarget:
@@ -40,8 +40,8 @@ class LocalTarget:
         self._operator.gate.mark_active(self._channel)
         self._operator.records(self._input, records, timestamps, None)
 
-    def control(self, segment: Any) -> None:
-        self._operator.control(self._channel, segment)
+    def control(self, element: Any) -> None:
+        self._operator.control(self._channel, element)
 
 
 def local_channel(edge: PlanEdge) -> int:
@@ -136,9 +136,9 @@ class Output:
     def idle(self) -> None:
         self._control(IDLE)
 
-    def _control(self, segment: Any) -> None:
+    def _control(self, element: Any) -> None:
         for target in self._main:
-            target.control(segment)
+            target.control(element)
         for targets in self._side.values():
             for target in targets:
-                target.control(segment)
+                target.control(element)

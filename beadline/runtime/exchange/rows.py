@@ -35,8 +35,8 @@ _FLUSH_BYTES = 4 << 20
 _FLUSH_ROWS = 256
 
 
-class Row(NamedTuple):
-    """One row."""
+class WireRow(NamedTuple):
+    """One row of Spark's shuffle."""
 
     dest: int
     target: int
@@ -46,15 +46,15 @@ class Row(NamedTuple):
     payload: bytes
 
 
-def read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+def read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[WireRow]:
     """The rows that Spark hands to a task."""
     for batch in batches:
         columns = [column.to_pylist() for column in batch.columns]
         for values in zip(*columns, strict=True):
-            yield Row(*values)
+            yield WireRow(*values)
 
 
-def write_rows(chunks: Iterator[list[Row]]) -> Iterator[pa.RecordBatch]:
+def write_rows(chunks: Iterator[list[WireRow]]) -> Iterator[pa.RecordBatch]:
     """The rows of a task as Spark takes them."""
     for rows in chunks:
         columns = zip(*rows, strict=True)
@@ -66,10 +66,10 @@ class RowBuffer:
     """Gathers rows into chunks of a few megabytes."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[WireRow] = []
         self._bytes = 0
 
-    def add(self, row: Row) -> None:
+    def add(self, row: WireRow) -> None:
         self._rows.append(row)
         self._bytes += len(row.payload)
 
@@ -77,6 +77,6 @@ class RowBuffer:
     def full(self) -> bool:
         return self._bytes >= _FLUSH_BYTES or len(self._rows) >= _FLUSH_ROWS
 
-    def take(self) -> list[Row]:
+    def take(self) -> list[WireRow]:
         rows, self._rows, self._bytes = self._rows, [], 0
         return rows

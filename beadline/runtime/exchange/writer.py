@@ -4,7 +4,7 @@ Records gather in one buffer per destination and leave as chunks, cut by count a
 records of a chunk, so that results do not depend on where chunks or steps were cut. The writer ends
 each channel with a barrier that carries the count and a digest of all that was sent.
 
-A payload is a pickled list of segments: ``(records, timestamps, keys)``, a watermark (an int), or :data:`IDLE`.
+A payload is a pickled list of elements: ``(records, timestamps, keys)``, a watermark (an int), or :data:`IDLE`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beadline.common.typeinfo import Types
 from beadline.errors import BeadlineError
 from beadline.graph.plan import PlanEdge, PlanNode
 from beadline.graph.specs import Broadcast, Custom, Forward, Hash, Partitioning, Rebalance, Rescale, Shuffle
-from beadline.runtime.exchange.rows import BROADCAST_SEQ, DATA, Row
+from beadline.runtime.exchange.rows import BROADCAST_SEQ, DATA, WireRow
 from beadline.runtime.failure import UserCodeError
 from beadline.state.codec import dumps
 from beadline.state.key_groups import IMMUTABLE_KEYS, KeyRouter
@@ -38,23 +38,23 @@ Timestamps = list[int] | None
 class _Outbox:
     """What waits for one destination."""
 
-    __slots__ = ("chunks", "closed", "count", "digest", "keys", "limit", "records", "segments", "timestamps")
+    __slots__ = ("chunks", "closed", "count", "digest", "elements", "keys", "limit", "records", "timestamps")
 
     def __init__(self) -> None:
-        self.segments: list[Any] = []
+        self.elements: list[Any] = []
         self.records: list[Any] = []
         self.timestamps: list[int] = []
         self.keys: list[Any] = []
-        self.closed = 0  # records in closed segments
+        self.closed = 0  # records in closed elements
         self.count = 0
         self.chunks = 0
         self.limit = _CHUNK_RECORDS
         self.digest = xxhash.xxh3_128()
 
-    def close_segment(self) -> None:
+    def close_element(self) -> None:
         if self.records:
             self.closed += len(self.records)
-            self.segments.append((self.records, self.timestamps or None, self.keys or None))
+            self.elements.append((self.records, self.timestamps or None, self.keys or None))
             self.records, self.timestamps, self.keys = [], [], []
 
 
@@ -70,9 +70,9 @@ class ChannelWriter:
         self._first_seq = BROADCAST_SEQ if isinstance(edge.partitioning, Broadcast) else 0
         self._outboxes: list[_Outbox] = []
         self._timed = False
-        self._send: Callable[[Row], None]
+        self._send: Callable[[WireRow], None]
 
-    def begin(self, step: int, send: Callable[[Row], None]) -> None:
+    def begin(self, step: int, send: Callable[[WireRow], None]) -> None:
         """Start a step with empty outboxes."""
         self._send = send
         self.sent_bytes = 0
@@ -83,10 +83,10 @@ class ChannelWriter:
 
     def records(self, records: list[Any], timestamps: Timestamps) -> None:
         if self._timed != (timestamps is not None):
-            # A segment has timestamps for all of its records or for none.
+            # An element has timestamps for all of its records or for none.
             self._timed = timestamps is not None
             for outbox in self._outboxes:
-                outbox.close_segment()
+                outbox.close_element()
         self._distribute(records, timestamps)
         for destination, outbox in enumerate(self._outboxes):
             if outbox.closed + len(outbox.records) >= outbox.limit:
@@ -95,19 +95,19 @@ class ChannelWriter:
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
         raise NotImplementedError
 
-    def control(self, segment: Any) -> None:
+    def control(self, element: Any) -> None:
         """A watermark or idleness goes to every destination, after the records sent so far."""
         for outbox in self._outboxes:
-            outbox.close_segment()
-            outbox.segments.append(segment)
+            outbox.close_element()
+            outbox.elements.append(element)
 
     def _flush(self, destination: int, outbox: _Outbox) -> None:
-        outbox.close_segment()
-        segments, waiting = outbox.segments, outbox.closed
-        outbox.segments, outbox.closed = [], 0
-        if not segments:
+        outbox.close_element()
+        elements, waiting = outbox.elements, outbox.closed
+        outbox.elements, outbox.closed = [], 0
+        if not elements:
             return
-        payload = self._encode(segments)
+        payload = self._encode(elements)
         if waiting:
             # What comes next is cut so that chunks come out near the size limit.
             outbox.limit = max(1, min(_CHUNK_RECORDS, _CHUNK_BYTES * waiting // max(len(payload), 1)))
@@ -115,7 +115,7 @@ class ChannelWriter:
         if waiting <= 2 * outbox.limit:
             self._send_chunk(destination, outbox, payload)
         else:
-            for part in _cut(segments, outbox.limit):
+            for part in _cut(elements, outbox.limit):
                 self._send_chunk(destination, outbox, self._encode(part))
 
     def _send_chunk(self, destination: int, outbox: _Outbox, payload: bytes) -> None:
@@ -123,14 +123,14 @@ class ChannelWriter:
         outbox.digest.update(payload)
         seq = self._first_seq + outbox.chunks
         outbox.chunks += 1
-        self._send(Row(destination, self.target.level, self._channel, seq, DATA, payload))
+        self._send(WireRow(destination, self.target.level, self._channel, seq, DATA, payload))
 
-    def _encode(self, segments: list[Any]) -> bytes:
+    def _encode(self, elements: list[Any]) -> bytes:
         try:
-            return dumps(segments)
+            return dumps(elements)
         except BeadlineError:
-            for segment in segments:
-                for record in segment[0] if segment.__class__ is tuple else ():
+            for element in elements:
+                for record in element[0] if element.__class__ is tuple else ():
                     try:
                         dumps(record)
                     except BeadlineError as error:
@@ -146,21 +146,21 @@ class ChannelWriter:
         return ends
 
 
-def _cut(segments: list[Any], limit: int) -> Iterator[list[Any]]:
-    """The same segments in lists of at most ``limit`` records."""
+def _cut(elements: list[Any], limit: int) -> Iterator[list[Any]]:
+    """The same elements in lists of at most ``limit`` records."""
     part: list[Any] = []
     room = limit
-    for segment in segments:
-        if segment.__class__ is not tuple:
-            part.append(segment)
+    for element in elements:
+        if element.__class__ is not tuple:
+            part.append(element)
             continue
-        start, length = 0, len(segment[0])
+        start, length = 0, len(element[0])
         while start < length:
             if room == 0:
                 yield part
                 part, room = [], limit
             end = min(length, start + room)
-            part.append(tuple(column and column[start:end] for column in segment))
+            part.append(tuple(column and column[start:end] for column in element))
             room -= end - start
             start = end
     yield part
@@ -289,7 +289,7 @@ class RoundRobinWriter(_IndexedWriter):
             self._choices = list(range(downstream))
         self._turn = 0
 
-    def begin(self, step: int, send: Callable[[Row], None]) -> None:
+    def begin(self, step: int, send: Callable[[WireRow], None]) -> None:
         super().begin(step, send)
         self._turn = self._random.randrange(len(self._choices))
 

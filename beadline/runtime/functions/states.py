@@ -32,8 +32,8 @@ from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import KEYED_RAW, LIST, RAW, UNION, OperatorStateHandle, Read, store
 from beadline.state.operator.states import OperatorBroadcastState, OperatorStateBackend
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.version import RunRef
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.version import SegmentRef
 
 # How many checkpoints are remembered, so that functions hear of none twice.
 _REMEMBERED = 256
@@ -94,7 +94,7 @@ class FunctionStates:
         """Whether functions kept from an earlier step may be used in this one.
 
         Functions whose fields are in snapshots may, if they are at the version that the descriptor names, left there
-        by an earlier step. That excludes what an attempt of this very step left, whether lost or not sealed; an
+        by an earlier step. That excludes what a try of this very step left, whether lost or not sealed; an
         abandoned future, after a rollback; and objects of a worker that the subtask has left meanwhile.
         Equal versions have equal content, so it does not matter which attempt made one.
         """
@@ -171,14 +171,14 @@ class FunctionStates:
                         pieces.append((group, stream.getvalue()))
                 self._raw(KEYED_RAW, function).replace(pieces)
 
-    def store(self, files: RunFiles) -> tuple[str | None, OperatorStateHandle | None]:
+    def store(self, files: SegmentFiles) -> tuple[str | None, OperatorStateHandle | None]:
         """Store what changed. Gives the version that the step began with, and the new handle if it differs."""
         if self._backend is None:
             return None, None
         limit = self._header.context.inline_limit
         occasion = f"-{self._header.context.attempt}-{self._header.step}"
 
-        def keep(data: bytes, entries: int, mode: str) -> RunRef:
+        def keep(data: bytes, entries: int, mode: str) -> SegmentRef:
             # The parts of a union go to every subtask with every step.
             return store(data, entries, files, limit // self._node.parallelism if mode == UNION else limit, occasion)
 

@@ -46,7 +46,7 @@ class AsyncOperator(FunctionOperator):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._records: list[Any] = []
         # (number of records so far, the timestamps of the last of them, or the watermark or idleness after them)
-        self._segments: list[tuple[int, Any]] = []
+        self._elements: list[tuple[int, Any]] = []
 
     # -- the life of the function
 
@@ -98,26 +98,26 @@ class AsyncOperator(FunctionOperator):
 
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
-        self._records, self._segments = [], []
+        self._records, self._elements = [], []
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
         self._records += records
-        self._segments.append((len(self._records), timestamps))
+        self._elements.append((len(self._records), timestamps))
         if len(self._records) >= self._limit:
             self._work_off()
 
-    def control(self, channel: int, segment: Any) -> None:
-        if segment == IDLE:
+    def control(self, channel: int, element: Any) -> None:
+        if element == IDLE:
             was_idle = self.gate.idle
             moved = self.gate.mark_idle(channel)
         else:
             was_idle = True
-            moved = self.gate.advance(channel, segment)
+            moved = self.gate.advance(channel, element)
         if moved is not None:
-            self._segments.append((len(self._records), moved))
+            self._elements.append((len(self._records), moved))
         if self.gate.idle and not was_idle:
-            self._segments.append((len(self._records), IDLE))
+            self._elements.append((len(self._records), IDLE))
 
     def end_step(self) -> None:
         self._work_off()
@@ -125,10 +125,10 @@ class AsyncOperator(FunctionOperator):
 
     def _work_off(self) -> None:
         """Finish the calls of all records that wait, then hand on results and watermarks in their order."""
-        records, segments, self._records, self._segments = self._records, self._segments, [], []
+        records, elements, self._records, self._elements = self._records, self._elements, [], []
         produced = self._finish_calls(records) if records else []
         start = 0
-        for end, what in segments:
+        for end, what in elements:
             if end > start:
                 self._emit(records, produced, start, end, what)
                 start = end

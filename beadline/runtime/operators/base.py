@@ -111,7 +111,7 @@ class Operator:
             self.gate.restore(gate)
             self.restore(own)
         else:
-            # The first step again: an attempt that was not sealed may have left something.
+            # The first step again: a try that was not sealed may have left something.
             self.restore(pickle.loads(self._untouched))
 
     def start(self) -> Iterator[None]:
@@ -128,9 +128,9 @@ class Operator:
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         raise NotImplementedError
 
-    def control(self, channel: int, segment: Any) -> None:
+    def control(self, channel: int, element: Any) -> None:
         """A watermark or idleness on one channel."""
-        if segment == IDLE:
+        if element == IDLE:
             was_idle = self.gate.idle
             moved = self.gate.mark_idle(channel)
             if moved is not None:
@@ -138,7 +138,7 @@ class Operator:
             if self.gate.idle and not was_idle:
                 self.output.idle()
             return
-        moved = self.gate.advance(channel, segment)
+        moved = self.gate.advance(channel, element)
         if moved is not None:
             self.watermark(moved)
 

@@ -22,7 +22,7 @@ from beadline.runtime.failure import UserCodeError
 from beadline.runtime.messages import RunContext, StepHeader
 from beadline.runtime.operators import Setup, make_operator
 from beadline.state.description import StateDescription
-from beadline.state.runs.version import RunRef
+from beadline.state.segments.version import SegmentRef
 
 # A function may need something that only workers can reach.
 _PATIENCE_SECONDS = 20.0
@@ -96,5 +96,5 @@ def _told(error: BaseException) -> str:
     return f"{type(cause).__name__}: {cause}".splitlines()[0][:200]
 
 
-def _no_state(run: RunRef) -> bytes:
-    raise AssertionError(f"{run!r} is read without being named")
+def _no_state(segment: SegmentRef) -> bytes:
+    raise AssertionError(f"{segment!r} is read without being named")

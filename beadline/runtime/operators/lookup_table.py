@@ -1,7 +1,7 @@
 """A table that travels to the workers once per run and is read once per worker.
 
-It is part of the run's one broadcast, as a block of Arrow bytes. All copies in a process are the same object, however
-often the functions around it are unpickled, and that object reads its rows at first use.
+It is part of the execution's one broadcast, as a block of Arrow bytes. All copies in a process are the same object,
+however often the functions around it are unpickled, and that object reads its rows at first use.
 """
 
 from __future__ import annotations

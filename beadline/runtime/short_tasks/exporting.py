@@ -1,4 +1,5 @@
-"""What a worker does for a canonical savepoint: reads a slice of state from immutable runs and writes it as Parquet.
+"""What a worker does for a canonical savepoint: reads a slice of state from immutable segments and writes it as
+Parquet.
 
 A task may run twice, or elsewhere: files are named by content, and only those that the driver names count.
 """
@@ -20,12 +21,12 @@ from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.operator.handles import decode
 from beadline.state.parquet.layout import part_name, safe_name
 from beadline.state.parquet.operator_columns import encode_operator_state
-from beadline.state.parquet.run import ParquetRunWriter
-from beadline.state.runs.drafts import Draft
-from beadline.state.runs.files import is_folder, join, make_folder, parent, read_range, read_run, write_file
-from beadline.state.runs.merging import merged
-from beadline.state.runs.run import TableChanges
-from beadline.state.runs.version import RunRef, checksum_of
+from beadline.state.parquet.segment import ParquetSegmentWriter
+from beadline.state.segments.drafts import Draft
+from beadline.state.segments.files import is_folder, join, make_folder, parent, read_range, read_segment, write_file
+from beadline.state.segments.merging import merged
+from beadline.state.segments.segment import TableChanges
+from beadline.state.segments.version import SegmentRef, checksum_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class KeyedExport:
     subtask: int
     folder: str
     groups: tuple[int, int]
-    runs: tuple[RunRef, ...]
+    segments: tuple[SegmentRef, ...]
     max_parallelism: int
     key_type: str
     descriptions: tuple[StateDescription, ...]
@@ -64,7 +65,7 @@ class StateExport:
     mode: str
     position: int
     number: int
-    part: RunRef
+    part: SegmentRef
     description: StateDescription | None
 
 
@@ -75,12 +76,12 @@ Export: TypeAlias = KeyedExport | StateExport
 class Exported:
     """The files that an export became, with the names of their states. The driver gives versions."""
 
-    files: tuple[tuple[str, RunRef], ...]
+    files: tuple[tuple[str, SegmentRef], ...]
 
 
 def export_in_worker(shipment: Any, context: RunContext, now: int, exports: tuple[Export, ...]) -> list[Exported]:
     """Write some exports of one task, in their order."""
-    worker.enter_run(context, shipment)
+    worker.enter_execution(context, shipment)
     with no_collection():
         return [export(each, now) for each in exports]
 
@@ -94,24 +95,26 @@ def export(request: Export, now: int) -> Exported:
     return Exported(tuple(_export_keyed(request, now)))
 
 
-def _export_keyed(request: KeyedExport, now: int) -> Iterator[tuple[str, RunRef]]:
-    """One file per table, written as the runs are read."""
+def _export_keyed(request: KeyedExport, now: int) -> Iterator[tuple[str, SegmentRef]]:
+    """One file per table, written as the segments are read."""
     declared = {description.name: description for description in request.descriptions}
     with ExitStack() as stack:
-        made: dict[str, tuple[Draft, ParquetRunWriter]] = {}
-        for _, content in merged(request.runs, read_range, range(*request.groups), now=now):
+        made: dict[str, tuple[Draft, ParquetSegmentWriter]] = {}
+        for _, content in merged(request.segments, read_range, range(*request.groups), now=now):
             for name, table in content.items():
                 if name not in made:
                     draft = stack.enter_context(_draft(request, name))
                     description = _description_of(name, table, declared.get(name))
-                    writer = ParquetRunWriter(draft.write, description, request.key_type, request.max_parallelism)
+                    writer = ParquetSegmentWriter(draft.write, description, request.key_type, request.max_parallelism)
                     made[name] = draft, writer
                 made[name][1].add(table)
         for name, (draft, writer) in made.items():
             writer.finish()
             path = draft.publish(part_name(request.groups[0], draft.digest), durable=True)
-            run = RunRef("", writer.entries, draft.size, path=path, checksum=draft.checksum, groups=request.groups)
-            yield name, run
+            segment = SegmentRef(
+                "", writer.entries, draft.size, path=path, checksum=draft.checksum, groups=request.groups
+            )
+            yield name, segment
 
 
 def _draft(request: KeyedExport, name: str) -> Draft:
@@ -130,8 +133,8 @@ def _description_of(name: str, table: TableChanges, declared: StateDescription |
     return replace(declared, namespaced=table.namespaced, ttl_ms=table.ttl_ms)
 
 
-def _export_state(request: StateExport) -> RunRef:
-    content = decode(read_run(request.part), where=repr(request.part))
+def _export_state(request: StateExport) -> SegmentRef:
+    content = decode(read_segment(request.part), where=repr(request.part))
     declared = request.description
     if declared is None or declared.kind != content.mode:
         declared = StateDescription(request.name, content.mode, scope=OPERATOR)
@@ -140,4 +143,4 @@ def _export_state(request: StateExport) -> RunRef:
     make_folder(folder)
     name = part_name(request.number, xxhash.xxh3_128_hexdigest(data))
     path = write_file(join(folder, name), data, durable=True)
-    return RunRef("", len(content.items), len(data), path=path, checksum=checksum_of(data))
+    return SegmentRef("", len(content.items), len(data), path=path, checksum=checksum_of(data))

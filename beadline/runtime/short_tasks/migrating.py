@@ -1,7 +1,8 @@
-"""What a worker does to state whose type has changed: reads it from immutable runs, converts it, writes a new run.
+"""What a worker does to state whose type has changed: reads it from immutable segments, converts it, writes a new
+segment.
 
-A task may run twice, or elsewhere: files are named by content, and only those that the driver names count. The runs of
-the snapshot are only read.
+A task may run twice, or elsewhere: files are named by content, and only those that the driver names count. The segments
+of the snapshot are only read.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from beadline.state.codec import freeze, thaw_as_written
 from beadline.state.evolution import class_names, hooked, type_converter
 from beadline.state.key_groups import BoxedKey
 from beadline.state.operator.handles import BROADCAST, StateContent, encode, read_part, store
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.merging import merged
-from beadline.state.runs.run import RunContent, RunWriter, TableChanges
-from beadline.state.runs.version import RunRef, next_version
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.merging import merged
+from beadline.state.segments.segment import SegmentContent, SegmentWriter, TableChanges
+from beadline.state.segments.version import SegmentRef, next_version
 
 Convert = Callable[[Any], Any]
 
@@ -80,7 +81,7 @@ class KeyedMigration:
     """
 
     operator: str
-    runs: tuple[RunRef, ...]
+    segments: tuple[SegmentRef, ...]
     groups: tuple[int, int]
     max_parallelism: int
     changes: bytes
@@ -91,7 +92,7 @@ class PartMigration:
     """One part of an operator state."""
 
     operator: str
-    part: RunRef
+    part: SegmentRef
     mode: str
     changes: bytes
 
@@ -101,40 +102,40 @@ MigrationRequest: TypeAlias = KeyedMigration | PartMigration
 
 @dataclass(frozen=True)
 class Migrated:
-    """The run that a request became; or why it can't."""
+    """The segment that a request became; or why it can't."""
 
-    run: RunRef | None
+    segment: SegmentRef | None
     failure: str = ""
 
 
 def migrate_in_worker(shipment: Any, context: RunContext, now: int, request: MigrationRequest) -> Migrated:
     """Rewrite the state of one request. A bad value is an answer and no error: a second try would not change it."""
-    run = worker.enter_run(context, shipment)
+    execution = worker.enter_execution(context, shipment)
     changes: tuple[StateChange, ...] = cloudpickle.loads(request.changes)
     try:
         if isinstance(request, PartMigration):
-            return Migrated(_migrate_part(request, changes[0], run.files, context, now))
-        return Migrated(_migrate_keyed(request, changes, run.files, context, now))
+            return Migrated(_migrate_part(request, changes[0], execution.files, context, now))
+        return Migrated(_migrate_keyed(request, changes, execution.files, context, now))
     except StateMismatchError as error:
         return Migrated(None, str(error))
 
 
 def _migrate_keyed(
-    request: KeyedMigration, changes: tuple[StateChange, ...], files: RunFiles, context: RunContext, now: int
-) -> RunRef:
+    request: KeyedMigration, changes: tuple[StateChange, ...], files: SegmentFiles, context: RunContext, now: int
+) -> SegmentRef:
     """Some key groups at a time, all tables of the handle, those that change converted."""
     tables = {change.name: _TableConverter(request.operator, change, now) for change in changes}
     with files.draft() as draft:
-        writer = RunWriter(draft.write, request.max_parallelism, by_key=True, codec=context.codec)
+        writer = SegmentWriter(draft.write, request.max_parallelism, by_key=True, codec=context.codec)
         groups = range(*request.groups)
-        for _, content in merged(request.runs, files.read_range, groups):
+        for _, content in merged(request.segments, files.read_range, groups):
             writer.add(_converted(content, tables))
         writer.finish()
-        version = next_version(request.runs[-1].version, f"migrated|{draft.digest}".encode())
+        version = next_version(request.segments[-1].version, f"migrated|{draft.digest}".encode())
         return draft.store(f"{draft.digest}-{version[:12]}.run", version, writer.entries)
 
 
-def _converted(content: RunContent, tables: Mapping[str, _TableConverter]) -> RunContent:
+def _converted(content: SegmentContent, tables: Mapping[str, _TableConverter]) -> SegmentContent:
     return {name: tables[name](table) if name in tables else table for name, table in content.items()}
 
 
@@ -171,8 +172,8 @@ class _TableConverter:
 
 
 def _migrate_part(
-    request: PartMigration, change: StateChange, files: RunFiles, context: RunContext, now: int
-) -> RunRef:
+    request: PartMigration, change: StateChange, files: SegmentFiles, context: RunContext, now: int
+) -> SegmentRef:
     by_key = request.mode == BROADCAST
     convert = change.converter(now, keeps_none=by_key)
     items: list[Any] = []

@@ -11,16 +11,16 @@ from beadline.runtime.failure import UserCodeError
 from beadline.runtime.functions import fields
 from beadline.runtime.messages import StepHeader, SubtaskAck
 from beadline.runtime.operators import Operator
-from beadline.runtime.worker.worker import WorkerRun
-from beadline.state.runs.run import count_entries, encode_run
-from beadline.state.runs.version import RunRef, next_version
+from beadline.runtime.worker.worker import WorkerExecution
+from beadline.state.segments.segment import count_entries, encode_segment
+from beadline.state.segments.version import SegmentRef, next_version
 
 
 class Acks:
     """Makes the acknowledgements of one task's operators; it is told where each of them begins."""
 
-    def __init__(self, run: WorkerRun, header: StepHeader, partition: int) -> None:
-        self._run = run
+    def __init__(self, execution: WorkerExecution, header: StepHeader, partition: int) -> None:
+        self._run = execution
         self._header = header
         self._partition = partition
         self._versions: dict[int, str] = {}
@@ -50,7 +50,7 @@ class Acks:
         store = self._run.stores[node.id, self._partition]
         try:
             content = operator.backend.finish()
-            data = encode_run(content, node.max_parallelism, codec=self._header.context.codec)
+            data = encode_segment(content, node.max_parallelism, codec=self._header.context.codec)
         except BeadlineError as error:
             raise UserCodeError(node.name, "(state)", error) from error
         base = self._versions[node.id]
@@ -61,7 +61,7 @@ class Acks:
         version = next_version(base, data)
         ack.touched = count_entries(content)
         if len(data) <= self._header.context.inline_limit:
-            ack.delta = RunRef(version, ack.touched, len(data), inline=data)
+            ack.delta = SegmentRef(version, ack.touched, len(data), inline=data)
         else:
             ack.delta = self._run.files.store(f"{version}.run", data, version, ack.touched)
         store.keep(version, content)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from beadline.runtime.exchange.rows import DESCRIPTOR, DESCRIPTOR_SEQ, Row, read_rows, write_rows
+from beadline.runtime.exchange.rows import DESCRIPTOR, DESCRIPTOR_SEQ, WireRow, read_rows, write_rows
 from beadline.runtime.functions import printed
 from beadline.runtime.messages import StepHeader, TaskInput
 from beadline.runtime.task.task import Task
@@ -22,7 +22,7 @@ from beadline.runtime.worker.garbage import no_collection
 class LevelCall:
     """The closure of one level of one step.
 
-    :ivar shipment: the broadcast plan of the run
+    :ivar shipment: the broadcast plan of the execution
     :ivar inputs: for level 0, the pickled descriptors of all tasks of the step, or a broadcast of them if they are
         large
     """
@@ -43,9 +43,9 @@ class LevelCall:
         partition = context.partitionId()
         header = self.header
         printed.install()
-        run = worker.enter_run(header.context, self.shipment)
+        execution = worker.enter_execution(header.context, self.shipment)
         if self.inputs is None:
-            task = Task(run, header, self.level, partition)
+            task = Task(execution, header, self.level, partition)
             with printed.gathered(task.printed):
                 yield from write_rows(task.work(read_rows(batches), None))
             return
@@ -53,19 +53,19 @@ class LevelCall:
             pass
         packed = self.inputs if isinstance(self.inputs, bytes) else self.inputs.value
         own: TaskInput | None = None
-        deeper: list[Row] = []
+        deeper: list[WireRow] = []
         for level, number, data in pickle.loads(packed):
             if level == 0:
                 if number == partition:
                     own = pickle.loads(data)
             elif number % self.width == partition:
-                deeper.append(Row(number, level, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data))
-        task = Task(run, header, 0, partition)
+                deeper.append(WireRow(number, level, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data))
+        task = Task(execution, header, 0, partition)
         with printed.gathered(task.printed):
             yield from write_rows(task.work(iter(deeper), own))
 
 
 def farewell(live: tuple[str, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Close and drop what this worker holds of runs that have ended."""
+    """Close and drop what this worker holds of executions that have ended."""
     worker.forget_all_but(live)
     yield from batches

@@ -1,8 +1,8 @@
 """One task: one level of one step in one partition.
 
 It reads rows in the order that the exchange gives them, runs the operators of its level, and sends rows on. It
-changes nothing outside of itself: state goes to an overlay and a new run file, results to the next level or into the
-acknowledgement. A task that Spark runs twice therefore does nothing twice.
+changes nothing outside of itself: state goes to an overlay and a new segment file, results to the next level or into
+the acknowledgement. A task that Spark runs twice therefore does nothing twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from beadline.graph.plan import CHANNEL_BITS
 from beadline.graph.specs import Broadcast
 from beadline.runtime.exchange.gate import ChannelCheck, WatermarkGate
 from beadline.runtime.exchange.output import LocalTarget, local_channel
-from beadline.runtime.exchange.rows import ACK, BARRIER, DATA, DESCRIPTOR, DRIVER, Row, RowBuffer
+from beadline.runtime.exchange.rows import ACK, BARRIER, DATA, DESCRIPTOR, DRIVER, RowBuffer, WireRow
 from beadline.runtime.exchange.writer import ChannelWriter, make_writer
 from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
 from beadline.runtime.functions.printed import Printed
@@ -31,11 +31,11 @@ from beadline.runtime.operators import Operator
 from beadline.runtime.task import poison
 from beadline.runtime.task.acks import Acks
 from beadline.runtime.worker.garbage import walk_everything_next
-from beadline.runtime.worker.worker import WorkerRun
+from beadline.runtime.worker.worker import WorkerExecution
 from beadline.state.codec import dumps
 from beadline.state.disks import is_full
 from beadline.state.key_groups import key_group_range
-from beadline.state.store import Place, Store, open_store
+from beadline.state.store import Store, StoreOwner, open_store
 
 
 @contextlib.contextmanager
@@ -52,9 +52,9 @@ def _naming(operator: Operator) -> Iterator[None]:
 class Task:
     """The work of one level in one partition."""
 
-    def __init__(self, run: WorkerRun, header: StepHeader, level: int, partition: int) -> None:
-        self._run = run
-        self._plan = run.plan
+    def __init__(self, execution: WorkerExecution, header: StepHeader, level: int, partition: int) -> None:
+        self._execution = execution
+        self._plan = execution.plan
         self._header = header
         self._level = level
         self._partition = partition
@@ -66,15 +66,15 @@ class Task:
         self._operators: list[Operator] = []
         self._by_node: dict[int, Operator] = {}
         self._stores: list[Store] = []
-        self._acknowledging = Acks(run, header, partition)
+        self._acknowledging = Acks(execution, header, partition)
         self.printed = Printed()
         self._started = time.perf_counter()
         self._failure: Failure | None = None
         self._skipped = False
 
-    # -- the run of a task
+    # -- from the first row to the last
 
-    def work(self, rows: Iterator[Row], given: TaskInput | None) -> Iterator[list[Row]]:
+    def work(self, rows: Iterator[WireRow], given: TaskInput | None) -> Iterator[list[WireRow]]:
         """Run the task, and let go of its stores however it ends."""
         try:
             yield from self._work(rows, given)
@@ -82,7 +82,7 @@ class Task:
             for store in self._stores:
                 store.release()
 
-    def _work(self, rows: Iterator[Row], given: TaskInput | None) -> Iterator[list[Row]]:
+    def _work(self, rows: Iterator[WireRow], given: TaskInput | None) -> Iterator[list[WireRow]]:
         """The steps of a task.
 
         1. take the descriptor, bring state to its version, open what is new
@@ -104,9 +104,9 @@ class Task:
                 self._guarded(self._begin, pickle.loads(row.payload))
                 yield from self._start()
             elif row.kind == DATA:
-                segments = self._checks_of(row.channel).chunk(row)
+                elements = self._checks_of(row.channel).chunk(row)
                 self._check_begun()
-                self._guarded(self._receive, row.channel, segments)
+                self._guarded(self._receive, row.channel, elements)
             elif row.kind == BARRIER:
                 self._barrier(row)
             yield from self._drain()
@@ -157,7 +157,7 @@ class Task:
         digest = poison.digest_of(error.record)
         return (error.node, digest) if digest is not None else None
 
-    def _start(self) -> Iterator[list[Row]]:
+    def _start(self) -> Iterator[list[WireRow]]:
         """Let operators do what is due before the first record; sources read, a batch at a time."""
         for operator in self._operators:
             batches: Iterator[None] | None = None
@@ -172,7 +172,7 @@ class Task:
                     self._take(error)
                 yield from self._drain()
 
-    def _drain(self, everything: bool = False) -> Iterator[list[Row]]:
+    def _drain(self, everything: bool = False) -> Iterator[list[WireRow]]:
         if everything or self._buffer.full:
             rows = self._buffer.take()
             if rows:
@@ -181,8 +181,8 @@ class Task:
     # -- begin
 
     def _begin(self, given: TaskInput) -> None:
-        run, header, place = self._run, self._header, (self._level, self._partition)
-        self._operators = self._kept_operators(given) or run.make_operators(*place, header.context.attempt)
+        execution, header, place = self._execution, self._header, (self._level, self._partition)
+        self._operators = self._kept_operators(given) or execution.make_operators(*place, header.context.attempt)
         self._by_node = {operator.node.id: operator for operator in self._operators}
         for operator in self._operators:
             operator.gate = WatermarkGate(self._channels_of(operator))
@@ -196,13 +196,15 @@ class Task:
                 key = (operator.node.id, self._partition)
                 maximum = operator.node.max_parallelism
                 groups = key_group_range(self._partition, operator.node.parallelism, maximum)
-                whose = Place(header.context.execution, *key, maximum)
-                cached = run.stores.pop(key, None)
+                whose = StoreOwner(header.context.execution, *key, maximum)
+                cached = execution.stores.pop(key, None)
                 with _naming(operator):
-                    store = open_store(cached, start.handle, groups, run.files.read, header.context.backend, whose)
-                run.stores[key] = store
+                    store = open_store(
+                        cached, start.handle, groups, execution.files.read, header.context.backend, whose
+                    )
+                execution.stores[key] = store
                 self._stores.append(store)
-            operator.states.begin(header, start.states, run.files.read)
+            operator.states.begin(header, start.states, execution.files.read)
             operator.begin(header, start, store)
             poison.guard(operator, header.poison)
             if not operator.opened:
@@ -215,7 +217,7 @@ class Task:
     def _kept_operators(self, given: TaskInput) -> list[Operator] | None:
         """The operators that an earlier step left here, if all of them may continue with this step."""
         # Popped, and put back only after a good end: a failed attempt leaves neither functions nor half-taken stores.
-        operators = self._run.operators.pop((self._level, self._partition), None)
+        operators = self._execution.operators.pop((self._level, self._partition), None)
         if operators is None:
             return None
         if all(
@@ -277,17 +279,17 @@ class Task:
             )
         return check
 
-    def _receive(self, channel: int, segments: list[Any]) -> None:
+    def _receive(self, channel: int, elements: list[Any]) -> None:
         edge = self._plan.edges[channel >> CHANNEL_BITS]
         operator = self._by_node[edge.target]
-        for segment in segments:
-            if segment.__class__ is tuple:
+        for element in elements:
+            if element.__class__ is tuple:
                 operator.gate.mark_active(channel)
-                operator.records(edge.input_index, *segment)
+                operator.records(edge.input_index, *element)
             else:
-                operator.control(channel, segment)
+                operator.control(channel, element)
 
-    def _barrier(self, row: Row) -> None:
+    def _barrier(self, row: WireRow) -> None:
         count, digest, level, partition, task_digest, failed = pickle.loads(row.payload)
         if failed:
             # The sender stopped in the middle, its counts mean nothing; this task has nothing to seal.
@@ -363,7 +365,7 @@ class Task:
                 for destination, seq, count, channel_digest in barriers:
                     payload = pickle.dumps((count, channel_digest, self._level, self._partition, digest, failed), 5)
                     channel = edge.channel(self._partition)
-                    self._buffer.add(Row(destination, target.level, channel, seq, BARRIER, payload))
+                    self._buffer.add(WireRow(destination, target.level, channel, seq, BARRIER, payload))
 
     def _acknowledge(self, acks: list[SubtaskAck], digest: str) -> None:
         ack = TaskAck(self._level, self._partition, digest, self._consumed, acks, self._failure, self._skipped)
@@ -378,8 +380,8 @@ class Task:
             ack.seconds = time.perf_counter() - self._started
         width = self._plan.width(self._level + 1) if not self._is_last else 1
         payload = dumps(ack)
-        self._buffer.add(Row(self._partition % width, DRIVER, 0, 0, ACK, payload))
+        self._buffer.add(WireRow(self._partition % width, DRIVER, 0, 0, ACK, payload))
 
     def _keep(self) -> None:
         if not self._out and not self._header.final:
-            self._run.operators[self._level, self._partition] = self._operators
+            self._execution.operators[self._level, self._partition] = self._operators

@@ -2,7 +2,8 @@
 
 Spark's daemon collects garbage after every task. Walking through everything a worker holds, libraries and state
 included, took a fifth of a worker's time. So what exists when a task begins is set aside, and the collection after the
-task walks only what the task itself leaves. Now and then, and when a run's operators are dropped, it walks everything.
+task walks only what the task itself leaves. Now and then, and when an execution's operators are dropped, it walks
+everything.
 """
 
 from __future__ import annotations

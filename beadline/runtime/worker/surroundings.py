@@ -32,7 +32,7 @@ def _spark_files() -> Any:
 
 
 @dataclass(frozen=True)
-class Place:
+class Unpacked:
     """Something in an archive that Spark has unpacked on the worker's machine.
 
     :ivar archive: its name among Spark's files; or the full path of what is there without Spark
@@ -53,7 +53,7 @@ class CachedFile:
     """A file or folder that the program registered by name."""
 
     name: str
-    place: Place
+    place: Unpacked
     executable: bool = False
 
 
@@ -69,10 +69,10 @@ class Surroundings:
     """
 
     pyflink_names: bool = False
-    first: tuple[Place, ...] = ()
-    last: tuple[Place, ...] = ()
+    first: tuple[Unpacked, ...] = ()
+    last: tuple[Unpacked, ...] = ()
     last_folders: tuple[str, ...] = ()
-    links: tuple[tuple[str, Place], ...] = ()
+    links: tuple[tuple[str, Unpacked], ...] = ()
     cached_files: tuple[CachedFile, ...] = ()
 
     @cached_property

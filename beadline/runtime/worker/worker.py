@@ -1,4 +1,5 @@
-"""What a Spark Python worker keeps between steps: per run, the plan, the opened operators and the state stores."""
+"""What a Spark Python worker keeps between steps: per execution, the plan, the opened operators and the state
+stores."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from beadline.runtime.operators import Operator, Setup, make_operator
 from beadline.runtime.worker.garbage import walk_everything_next
 from beadline.runtime.worker.surroundings import Packed
 from beadline.state import codec
-from beadline.state.runs.files import RunFiles
+from beadline.state.segments.files import SegmentFiles
 from beadline.state.store import Store
 
 
 class Shipment:
-    """What is broadcast to the workers once per run, in one pickle: classes keep their identity across its parts.
+    """What is broadcast to the workers once per execution, in one pickle: classes keep their identity across its parts.
 
     :ivar plan: the plan with the user's functions
     :ivar main_classes: classes of the user's script, set on the worker's ``__main__`` so that their instances unpickle
@@ -38,7 +39,7 @@ class Shipment:
         self.registered = registered
 
     def enter(self) -> None:
-        """Let unpickling find the classes of the run's script, and those of the job."""
+        """Let unpickling find the classes of the execution's script, and those of the job."""
         set_main_classes(self.main_classes)
         codec.trust(self.job_modules, self.registered)
 
@@ -49,22 +50,22 @@ def set_main_classes(classes: dict[str, type]) -> None:
         setattr(main, name, cls)
 
 
-class WorkerRun:
-    """One run as seen by one worker."""
+class WorkerExecution:
+    """One execution as seen by one worker."""
 
-    def __init__(self, run: str, packed: Packed, state_root: str) -> None:
-        self.run = run
+    def __init__(self, execution: str, packed: Packed, state_root: str) -> None:
+        self.execution = execution
         self._packed = packed
         shipment: Shipment = packed.open()
         self.plan = shipment.plan
         self._shipment = shipment
-        self.files = RunFiles(state_root)
+        self.files = SegmentFiles(state_root)
         self.operators: dict[tuple[int, int], list[Operator]] = {}
         self.stores: dict[tuple[int, int], Store] = {}
         self.reported: set[tuple[int, str]] = set()
 
     def enter(self) -> None:
-        """Enter this run's surroundings, with its script's classes; two runs may have different scripts."""
+        """Enter this execution's surroundings, with its script's classes; two executions may have different scripts."""
         self._packed.surroundings.enter()
         self._shipment.enter()
 
@@ -89,22 +90,22 @@ class WorkerRun:
         self.stores.clear()
 
 
-_RUNS: dict[str, WorkerRun] = {}
+_EXECUTIONS: dict[str, WorkerExecution] = {}
 
 
-def enter_run(context: RunContext, shipment: Any) -> WorkerRun:
+def enter_execution(context: RunContext, shipment: Any) -> WorkerExecution:
     """The worker's view of an execution, made at first touch; those that have ended are closed and dropped."""
     forget_all_but(context.live)
-    known = _RUNS.get(context.execution)
+    known = _EXECUTIONS.get(context.execution)
     if known is None:
-        known = _RUNS[context.execution] = WorkerRun(context.execution, shipment.value, context.state_root)
+        known = _EXECUTIONS[context.execution] = WorkerExecution(context.execution, shipment.value, context.state_root)
     known.enter()
     return known
 
 
 def forget_all_but(live: tuple[str, ...]) -> None:
-    ended = [name for name in _RUNS if name not in live]
+    ended = [name for name in _EXECUTIONS if name not in live]
     for name in ended:
-        _RUNS.pop(name).close()
+        _EXECUTIONS.pop(name).close()
     if ended:
         walk_everything_next()

@@ -23,7 +23,7 @@ from beadline.state.description import StateDescription, describe, text_of
 from beadline.state.heap.tables import Table
 from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import encode_indexed
-from beadline.state.runs.run import RunContent, TableChanges
+from beadline.state.segments.segment import SegmentContent, TableChanges
 from beadline.state.store import Store
 
 _PLAIN: dict[type[StateDescriptor], Any] = {
@@ -143,7 +143,7 @@ class KeyedBackend:
                 yield slot, handle
 
     def _ttl_ms(self, name: str) -> int | None:
-        """How long entries live, if a merge of runs may drop expired ones."""
+        """How long entries live, if a merge of segments may drop expired ones."""
         known = self._handles.get(name)
         config = None if known is None else known[0].ttl_config
         if config is None:
@@ -151,10 +151,10 @@ class KeyedBackend:
         cleanup = config.get_cleanup_strategies()
         return config.ttl_ms if cleanup.is_cleanup_in_background() or cleanup.in_full_snapshot() else None
 
-    def finish(self) -> RunContent:
+    def finish(self) -> SegmentContent:
         """End the step: what it changed, by table. The handles must not be used until the next :meth:`begin`."""
         ttl.sweep_all(handle for _, handle, _ in self._handles.values())
-        content: RunContent = {}
+        content: SegmentContent = {}
         for name, table in self._tables.items():
             changes = table.take_changes()
             if changes:

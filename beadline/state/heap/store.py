@@ -9,9 +9,9 @@ from sortedcontainers import SortedDict
 
 from beadline.state.heap.tables import TABLE_KINDS, Table
 from beadline.state.heap.timers import TimerTable
-from beadline.state.runs.files import read_range
-from beadline.state.runs.run import RunContent, decode_run, open_run
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments.files import read_range
+from beadline.state.segments.segment import SegmentContent, decode_segment, open_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 from beadline.state.store import Read, Store, check_kind
 
 _BLOCKWISE_BYTES = 8 << 20
@@ -26,38 +26,38 @@ class HeapStore(Store):
         self.key_groups = key_groups
         self._bases: dict[str, dict[Any, Any]] = {}
         self._kinds: dict[str, tuple[str, bool]] = {}
-        self._pending: dict[str, RunContent] = {}
+        self._pending: dict[str, SegmentContent] = {}
 
     def __repr__(self) -> str:
         entries = sum(len(base) for base in self._bases.values())
         return f"<HeapStore at {self.version[:8]}, {entries} entries, {len(self._pending)} pending>"
 
-    def advance(self, handle: Handle, read: Read) -> bool:
-        runs = handle.after(self.version)
-        if runs is None:
+    def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
+        segments = handle.after(self.version)
+        if segments is None:
             return False
-        for run in runs:
-            content = self._pending.pop(run.version, None)
-            large = run.size > _BLOCKWISE_BYTES or run.entries > _BLOCKWISE_ENTRIES
-            if content is None and run.path is not None and large:
-                self._load(run)
+        for segment in segments:
+            content = self._pending.pop(segment.version, None)
+            large = segment.size > _BLOCKWISE_BYTES or segment.entries > _BLOCKWISE_ENTRIES
+            if content is None and segment.path is not None and large:
+                self._load(segment)
             else:
-                groups = run.restricted(self.key_groups).key_groups
-                self._apply(decode_run(read(run), groups, where=repr(run)) if content is None else content)
-            self.version = run.version
-        # What is still pending was made by attempts that were never sealed.
+                groups = segment.restricted(self.key_groups).key_groups
+                self._apply(decode_segment(read(segment), groups, where=repr(segment)) if content is None else content)
+            self.version = segment.version
+        # What is still pending was made by tries that were never sealed.
         self._pending.clear()
         return True
 
-    def _load(self, run: RunRef) -> None:
-        """Take a large run block by block, so that it is never in memory together with its result."""
+    def _load(self, segment: SegmentRef) -> None:
+        """Take a large segment block by block, so that it is never in memory together with its result."""
         # A store that took a part of it has no version.
         self.version = ""
-        groups = run.restricted(self.key_groups).key_groups
-        for name, table in open_run(partial(read_range, run), run.size, repr(run)).parts(groups):
+        groups = segment.restricted(self.key_groups).key_groups
+        for name, table in open_segment(partial(read_range, segment), segment.size, repr(segment)).parts(groups):
             self._apply({name: table})
 
-    def _apply(self, content: RunContent) -> None:
+    def _apply(self, content: SegmentContent) -> None:
         for name, table in content.items():
             base = self._base(name, table.kind, table.namespaced)
             TABLE_KINDS[table.kind].apply(base, table.changes)
@@ -73,7 +73,7 @@ class HeapStore(Store):
     def table(self, name: str, kind: str, namespaced: bool = False) -> Table:
         return TABLE_KINDS[kind](name, self._base(name, kind, namespaced), namespaced)
 
-    def keep(self, version: str, content: RunContent) -> None:
+    def keep(self, version: str, content: SegmentContent) -> None:
         self._pending.clear()
         self._pending[version] = content
 

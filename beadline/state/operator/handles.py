@@ -25,9 +25,9 @@ import xxhash
 from beadline.errors import VersionError
 from beadline.state.codec import dumps, loads
 from beadline.state.key_groups import subtask_of_key_group
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.run import PARQUET_MAGIC
-from beadline.state.runs.version import RunRef
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.segment import PARQUET_MAGIC
+from beadline.state.segments.version import SegmentRef
 
 LIST = "list"
 UNION = "union"
@@ -39,7 +39,7 @@ MODES = (LIST, UNION, BROADCAST, RAW, KEYED_RAW)
 _MAGIC = b"BEADOPS1"
 _HEAD = len(_MAGIC) + 8
 
-Read = Callable[[RunRef], bytes]
+Read = Callable[[SegmentRef], bytes]
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ def digest_of(data: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(data)
 
 
-def store(data: bytes, entries: int, files: RunFiles, inline_limit: int, occasion: str = "") -> RunRef:
+def store(data: bytes, entries: int, files: SegmentFiles, inline_limit: int, occasion: str = "") -> SegmentRef:
     """Keep the bytes of a state: inline if they are small, else in a file that is named by its content.
 
     :param occasion: part of the name, where a state may come back to a content whose file is just being deleted
     """
     digest = digest_of(data)
     if len(data) <= inline_limit:
-        return RunRef(digest, entries, len(data), inline=data)
+        return SegmentRef(digest, entries, len(data), inline=data)
     return files.store(f"{digest}{occasion}.state", data, digest, entries)
 
 
@@ -102,11 +102,11 @@ class StateRef:
     """
 
     mode: str
-    parts: tuple[RunRef, ...]
+    parts: tuple[SegmentRef, ...]
     own: tuple[int, ...] = (0,)
 
     @property
-    def own_parts(self) -> tuple[RunRef, ...]:
+    def own_parts(self) -> tuple[SegmentRef, ...]:
         return tuple(self.parts[i] for i in self.own)
 
     @property
@@ -131,13 +131,13 @@ class OperatorStateHandle:
         return sum(ref.size for ref in self.states.values())
 
     @property
-    def runs(self) -> Iterator[RunRef]:
+    def segments(self) -> Iterator[SegmentRef]:
         """The subtask's own parts."""
         for ref in self.states.values():
             yield from ref.own_parts
 
-    def with_runs(self, change: Callable[[RunRef], RunRef]) -> OperatorStateHandle:
-        """The same state, only its own parts, with its runs elsewhere."""
+    def with_segments(self, change: Callable[[SegmentRef], SegmentRef]) -> OperatorStateHandle:
+        """The same state, only its own parts, with its segments elsewhere."""
         return OperatorStateHandle(
             {
                 name: StateRef(ref.mode, tuple(map(change, ref.own_parts)), tuple(range(len(ref.own))))
@@ -159,7 +159,7 @@ def with_unions(handles: Sequence[OperatorStateHandle | None], subtask: int) -> 
     states = dict(handle.states)
     for name, ref in handle.states.items():
         if ref.mode == UNION:
-            parts: list[RunRef] = []
+            parts: list[SegmentRef] = []
             own: tuple[int, ...] = ()
             for number, other in enumerate(handles):
                 theirs = other.states.get(name) if other is not None else None
@@ -225,7 +225,7 @@ def redistribute_handles(
     handles: Sequence[OperatorStateHandle | None],
     new_parallelism: int,
     max_parallelism: int,
-    files: RunFiles,
+    files: SegmentFiles,
     inline_limit: int,
 ) -> list[OperatorStateHandle]:
     """The handles that an operator's new subtasks start from. Unions and broadcast state only get new references;
@@ -259,7 +259,7 @@ def read_ref(ref: StateRef, read: Read) -> StateContent:
     return StateContent(ref.mode, [item for part in ref.parts for item in read_part(part, ref.mode, read)])
 
 
-def read_part(part: RunRef, mode: str, read: Read) -> list[Any]:
+def read_part(part: SegmentRef, mode: str, read: Read) -> list[Any]:
     content = decode(read(part), where=repr(part))
     if content.mode != mode:
         raise VersionError(f"{part!r} holds a {content.mode} state, its handle says {mode}")

@@ -31,7 +31,7 @@ from beadline.state.operator.handles import (
     encode,
     read_part,
 )
-from beadline.state.runs.version import RunRef
+from beadline.state.segments.version import SegmentRef
 
 RAW_STATE = "_raw"
 KEYED_RAW_STATE = "_keyed-raw"
@@ -302,7 +302,7 @@ class OperatorStateBackend:
         assert self._read is not None
         state.load([read_part(part, ref.mode, self._read) for part in ref.parts], ref.own)
 
-    def store(self, keep: Callable[[bytes, int, str], RunRef]) -> OperatorStateHandle:
+    def store(self, keep: Callable[[bytes, int, str], SegmentRef]) -> OperatorStateHandle:
         """The handle of what the states hold now. ``keep`` stores the bytes, count and mode of a changed state."""
         refs: dict[str, StateRef] = {}
         for name, ref in self._refs.items():

@@ -32,7 +32,7 @@ from beadline.state.key_groups import BoxedKey, indexed
 from beadline.state.parquet.nested import ListColumn, MapColumn, StructColumn, tuples
 from beadline.state.parquet.types import column_of_text
 from beadline.state.parquet.values import Built, Column, array_of, integers
-from beadline.state.runs.run import TableChanges
+from beadline.state.segments.segment import TableChanges
 
 GROUP, KEY, WINDOW, VALUE, TIMESTAMP, PICKLED = "key_group", "key", "window", "value", "timestamp", "pickled"
 _GLOBAL = GlobalWindow.get()

@@ -17,7 +17,7 @@ from beadline.state.codec import dumps, freeze, loads, thaw
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.operator.handles import BROADCAST, KEYED_RAW, MODES, RAW, StateContent
 from beadline.state.parquet.columns import GROUP, KEY, PICKLED, VALUE
-from beadline.state.parquet.run import ParquetSink, damage_named, describe_state, described_state, open_parquet
+from beadline.state.parquet.segment import ParquetSink, damage_named, describe_state, described_state, open_parquet
 from beadline.state.parquet.types import column_of_text
 from beadline.state.parquet.values import Column, byte_strings, integers
 

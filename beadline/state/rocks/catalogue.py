@@ -9,7 +9,7 @@ from typing import Any
 from beadline.state.heap.tables import Changes
 from beadline.state.rocks.keys import RowKeys, TimerKeys
 from beadline.state.rocks.writing import CHUNKS, Batch, list_rows, map_rows, value_rows
-from beadline.state.runs.run import TableChanges
+from beadline.state.segments.segment import TableChanges
 from beadline.state.store import check_kind
 
 _ROWS_IN_ORDER: dict[str, Callable[..., list[tuple[bytes, bytes]]]] = {

@@ -80,7 +80,7 @@ def most_open() -> int:
 
 
 def unlogged() -> Any:
-    """Write options without a log: what a crash takes is read again from the runs."""
+    """Write options without a log: what a crash takes is read again from the segments."""
     import rocksdict
 
     options = rocksdict.WriteOptions()

@@ -1,6 +1,6 @@
 """Row keys: table, key group, key, and what follows (a window, a map key, a time).
 
-Rows of a table sort by key group and encoded key, as merged runs do, so that a restore writes them in order. Where
+Rows of a table sort by key group and encoded key, as merged segments do, so that a restore writes them in order. Where
 something follows the key, the key's zero bytes are escaped and it ends with a mark: no key is the beginning of another.
 """
 

@@ -1,10 +1,10 @@
 """A subtask's working state in RocksDB.
 
 Workers take turns with the subtasks of their executor. While a subtask's state is small, each worker has a database of
-its own for it, which stays open between steps and takes from the runs what other workers wrote. Once the state is large
-there is one database for the machine: the worker with the task opens it under its lock, and closes it afterwards.
+its own for it, which stays open between steps and takes from the segments what other workers wrote. Once the state is
+large there is one database for the machine: the worker with the task opens it under its lock, and closes it afterwards.
 
-A database carries its version. If that is not in a handle's chain, it is emptied and built again from the runs.
+A database carries its version. If that is not in a handle's chain, it is emptied and built again from the segments.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from beadline.state.rocks.tables import (
 )
 from beadline.state.rocks.timers import RocksTimerTable, TimerRows
 from beadline.state.rocks.writing import Batch, SortedFiles
-from beadline.state.runs.files import read_range
-from beadline.state.runs.run import RunContent, RunReader, TableChanges, open_run
-from beadline.state.runs.version import Handle, RunRef
-from beadline.state.store import Place, Read, Store
+from beadline.state.segments.files import read_range
+from beadline.state.segments.segment import SegmentContent, SegmentReader, TableChanges, open_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
+from beadline.state.store import Read, Store, StoreOwner
 
 _WAIT_SECONDS = 0.5
 _BLOCKWISE_BYTES = 8 << 20
@@ -53,9 +53,9 @@ _REMEMBERED_PART = 4
 _LEAST_REMEMBERED = 4 << 20
 
 
-def _is_large(handle: Handle, limit: int) -> bool:
+def _is_large(handle: KeyedStateHandle, limit: int) -> bool:
     """Whether workers should share a database of it. Files may be compressed, so entries count as well."""
-    return handle.size > limit or sum(run.entries for run in handle.runs) > limit // _LEAST_ENTRY_BYTES
+    return handle.size > limit or sum(segment.entries for segment in handle.segments) > limit // _LEAST_ENTRY_BYTES
 
 
 class RocksStore(Store):
@@ -64,17 +64,17 @@ class RocksStore(Store):
     #: Those of this process whose database is open.
     open: ClassVar[WeakSet[RocksStore]] = WeakSet()
 
-    def __init__(self, root: str, key_groups: range, place: Place, settings: RocksSettings) -> None:
+    def __init__(self, root: str, key_groups: range, owner: StoreOwner, settings: RocksSettings) -> None:
         self.version = root
         self.key_groups = key_groups
-        self._place = place
+        self._owner = owner
         self._settings = settings
         self._options = opening.make_options(settings)
         self._unlogged = opening.unlogged()
         self._workplace = self._enter()
         self._entered = True
-        self._name = f"{place.node}-{place.subtask}"
-        self._common = os.path.join(self._workplace.run_folder, self._name)
+        self._name = f"{owner.node}-{owner.subtask}"
+        self._common = os.path.join(self._workplace.execution_folder, self._name)
         self._own: str | None = None
         self._lock = folders.Lock(self._common)
         self._large = False
@@ -83,8 +83,8 @@ class RocksStore(Store):
         self._empty = True  # whether nothing can lie where the next rows go
         # Key groups and tables written since it was empty; None if that is long ago.
         self._filled: list[tuple[range, set[str]]] | None = None
-        self._catalogue = Catalogue(place.max_parallelism)
-        self._pending: dict[tuple[str, str], RunContent] = {}
+        self._catalogue = Catalogue(owner.max_parallelism)
+        self._pending: dict[tuple[str, str], SegmentContent] = {}
         self._remembered: dict[str, Remembered] = {}
 
     def __repr__(self) -> str:
@@ -104,12 +104,12 @@ class RocksStore(Store):
 
     # -- a step begins
 
-    def advance(self, handle: Handle, read: Read) -> bool:
+    def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
         """Bring the database to a handle's version.
 
         1. open the worker's own database; for large state the common one, or its own if another worker has that
         2. empty it if its version is not in the handle's chain
-        3. write what follows, each run with the version it leads to
+        3. write what follows, each segment with the version it leads to
         """
         self._large = self._large or _is_large(handle, self._settings.own_bytes)
         try:
@@ -126,30 +126,30 @@ class RocksStore(Store):
         return True
 
     def _enter(self) -> folders.Workplace:
-        place = self._place
-        return folders.enter_workplace(self._settings, place.run, place.node * 31 + place.subtask)
+        owner = self._owner
+        return folders.enter_workplace(self._settings, owner.execution, owner.node * 31 + owner.subtask)
 
     def _leave(self) -> None:
         if self._entered:
             self._entered = False
             folders.leave_workplace(self._workplace)
 
-    def _follow(self, handle: Handle, read: Read) -> None:
-        runs = handle.after(self.version)
-        if runs is None:
+    def _follow(self, handle: KeyedStateHandle, read: Read) -> None:
+        segments = handle.after(self.version)
+        if segments is None:
             self._start_over(handle.root)
-            runs = handle.runs
-        for run in runs:
-            # Pending changes follow the version that the task worked on. A run of that version may have been merged
+            segments = handle.segments
+        for segment in segments:
+            # Pending changes follow the version that the task worked on. A segment of that version may have been merged
             # from several, and the database may be at a version before them.
-            content = self._pending.pop((self.version, run.version), None)
+            content = self._pending.pop((self.version, segment.version), None)
             if content is not None:
                 self._filled = None
-                self._write(content, run.version)
+                self._write(content, segment.version)
             else:
-                self._write_run(run, read)
+                self._write_segment(segment, read)
         self._filled = None
-        # What is still pending was made by attempts that were never sealed.
+        # What is still pending was made by tries that were never sealed.
         self._pending.clear()
         self._forget_some()
 
@@ -230,7 +230,7 @@ class RocksStore(Store):
         assert self._rows is not None
         self._rows.renew()
 
-    def _write(self, content: RunContent, version: str) -> None:
+    def _write(self, content: SegmentContent, version: str) -> None:
         """Write changes with the version they lead to. Nobody else expects the worker's own database to be
         complete: values stay in memory as long as they may."""
         batch = self._batch()
@@ -274,14 +274,14 @@ class RocksStore(Store):
             self._renew()
             self._empty = False
 
-    def _write_run(self, run: RunRef, read: Read) -> None:
-        groups = run.restricted(self.key_groups).key_groups
+    def _write_segment(self, segment: SegmentRef, read: Read) -> None:
+        groups = segment.restricted(self.key_groups).key_groups
         assert groups is not None
         # A Parquet file may hold many entries in few bytes.
-        large = run.path is not None and (run.size > _BLOCKWISE_BYTES or run.entries > _BLOCKWISE_ENTRIES)
-        reader = _reader(run, read, large)
+        large = segment.path is not None and (segment.size > _BLOCKWISE_BYTES or segment.entries > _BLOCKWISE_ENTRIES)
+        reader = _reader(segment, read, large)
         if self._filled is not None:
-            # After a change of parallelism, runs of several former subtasks follow each other; in a savepoint, of
+            # After a change of parallelism, segments of several former subtasks follow each other; in a savepoint, of
             # several states.
             names = {block.name for block in reader.blocks}
             self._empty = not any(
@@ -289,15 +289,15 @@ class RocksStore(Store):
                 for other, theirs in self._filled
             )
             self._filled.append((groups, names))
-        if not large and (run.entries <= _LOAD_ENTRIES or not self._empty):
-            self._write(reader.content(groups), run.version)
+        if not large and (segment.entries <= _LOAD_ENTRIES or not self._empty):
+            self._write(reader.content(groups), segment.version)
             return
         self._settle_all()
         self._remembered.clear()
-        self._load(run, reader.parts(groups))
+        self._load(segment, reader.parts(groups))
 
-    def _load(self, run: RunRef, blocks: Iterator[tuple[str, TableChanges]]) -> None:
-        """Write a large run, a block at a time. Until it is complete, the database has no version."""
+    def _load(self, segment: SegmentRef, blocks: Iterator[tuple[str, TableChanges]]) -> None:
+        """Write a large segment, a block at a time. Until it is complete, the database has no version."""
         self._database.delete(_VERSION, self._unlogged)
         in_order = None
         if self._empty:
@@ -314,7 +314,7 @@ class RocksStore(Store):
                 batch = self._batch()
         if in_order is not None:
             in_order.finish()
-        self._seal(batch, run.version)
+        self._seal(batch, segment.version)
 
     # -- during a step
 
@@ -338,7 +338,7 @@ class RocksStore(Store):
 
     # -- a step ends
 
-    def keep(self, version: str, content: RunContent) -> None:
+    def keep(self, version: str, content: SegmentContent) -> None:
         self._pending.clear()
         self._pending[self.version, version] = content
 
@@ -392,9 +392,9 @@ class RocksStore(Store):
         self._leave()
 
 
-def _reader(run: RunRef, read: Read, large: bool) -> RunReader:
-    """The blocks of a run; of a large file they are read one at a time, each with its own checksum."""
+def _reader(segment: SegmentRef, read: Read, large: bool) -> SegmentReader:
+    """The blocks of a segment; of a large file they are read one at a time, each with its own checksum."""
     if large:
-        return open_run(lambda at, size: read_range(run, at, size), run.size, repr(run))
-    data = memoryview(read(run))
-    return open_run(lambda at, size: data[at : at + size], len(data), repr(run))
+        return open_segment(lambda at, size: read_range(segment, at, size), segment.size, repr(segment))
+    data = memoryview(read(segment))
+    return open_segment(lambda at, size: data[at : at + size], len(data), repr(segment))

@@ -16,7 +16,7 @@ from beadline.state.codec import loads, thaw
 from beadline.state.heap.tables import MISSING, Changes, ListTable, MapTable, Table, ValueTable
 from beadline.state.key_groups import EQUAL_THEMSELVES, BoxedKey, encode_key, hash_encoded, map_indexed, unboxed
 from beadline.state.rocks.keys import OPAQUE, RowKeys, decode_map_key, encode_map_key
-from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_segments
+from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_items
 
 _NONE_SEEN: dict[Any, Any] = {}
 # What an entry costs in memory beyond its bytes: the objects, and their place in a dictionary.
@@ -221,10 +221,10 @@ class ListRows(_Base):
 
         def whole(slot: Any, row: ListRow) -> list[Any]:
             if not row.chunks:
-                return unpack_segments(row.tail)
+                return unpack_items(row.tail)
             prefix = chunk_keys.of_slot(slot)
             parts = [read(prefix + number.to_bytes(4, "big")) for number in range(row.chunks)]
-            return [item for part in (*parts, row.tail) for item in unpack_segments(part)]
+            return [item for part in (*parts, row.tail) for item in unpack_items(part)]
 
         self.get = get
 

@@ -18,7 +18,7 @@ from beadline.state.codec import dumps
 from beadline.state.heap.tables import Changes
 from beadline.state.key_groups import encode_key, hash_encoded
 from beadline.state.rocks.keys import OPAQUE, RowKeys, TimerKeys, encode_map_key, is_plain
-from beadline.state.rocks.payloads import ListRow, owned, pack, pack_segment
+from beadline.state.rocks.payloads import ListRow, owned, pack, pack_items
 from beadline.state.rocks.tables import Rows, read_opaque
 
 _LOOK_UP = 1000
@@ -87,11 +87,11 @@ class Batch:
                     for number in range(row.chunks):
                         delete(_chunk(chunk_keys, slot, number))
                     row.chunks, row.tail = 0, b""
-                segment = pack_segment(items) if items else b""
-                if row.tail and len(row.tail) + len(segment) > _CHUNK_BYTES:
+                packed = pack_items(items) if items else b""
+                if row.tail and len(row.tail) + len(packed) > _CHUNK_BYTES:
                     put(_chunk(chunk_keys, slot, row.chunks), row.tail)
                     row.chunks, row.tail = row.chunks + 1, b""
-                row.tail += segment
+                row.tail += packed
                 if row.chunks or row.tail:
                     if data is None and not _plain_slot(slot):
                         row.owner = owned(slot, b"")
@@ -216,7 +216,7 @@ def list_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
     for slot, (_, items) in changes.items():
         if items:
             row = ListRow(None)
-            row.tail = pack_segment(items)
+            row.tail = pack_items(items)
             row.owner = b"" if _plain_slot(slot) else owned(slot, b"")
             found.append((keys.of_slot(slot), row.pack()))
     return found

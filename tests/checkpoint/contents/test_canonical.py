@@ -28,11 +28,11 @@ from beadline.state.operator.handles import BROADCAST, LIST, UNION, OperatorStat
 from beadline.state.operator.handles import encode as encode_state
 from beadline.state.operator.handles import store as store_state
 from beadline.state.parquet.layout import part_name, safe_name
-from beadline.state.runs import files as state_files
-from beadline.state.runs import slicing
-from beadline.state.runs.files import RunFiles, entries_of, read_run
-from beadline.state.runs.run import RunContent, TableChanges, decode_run, encode_run, merge_contents
-from beadline.state.runs.version import Handle, RunRef, next_version, root_version
+from beadline.state.segments import files as state_files
+from beadline.state.segments import slicing
+from beadline.state.segments.files import SegmentFiles, entries_of, read_segment
+from beadline.state.segments.segment import SegmentContent, TableChanges, decode_segment, encode_segment, merge_contents
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
 from tests.checkpoint.snapshots import JOB, place_in
 
 MAX = 16
@@ -46,12 +46,12 @@ def subtask_of(key: Any, parallelism: int) -> int:
 
 
 def keyed_operator(folder: str, keys: int = 200, parallelism: int = 2, inline: bool = False) -> OperatorSnapshot:
-    """Counts ``total`` and a map ``names`` of keys, in three runs: set, changed, half of them removed again."""
-    files = RunFiles(folder)
+    """Counts ``total`` and a map ``names`` of keys, in three segments: set, changed, half of them removed again."""
+    files = SegmentFiles(folder)
     handles = []
     for subtask in range(parallelism):
         mine = [key for key in range(keys) if subtask_of(key, parallelism) == subtask]
-        handle = Handle(root_version(JOB, "count", key_group_range(subtask, parallelism, MAX)))
+        handle = KeyedStateHandle(root_version(JOB, "count", key_group_range(subtask, parallelism, MAX)))
         for changes in (
             {"total": {key: key for key in mine}, "names": {key: (True, {"n": f"k{key}"}, []) for key in mine}},
             {"total": {key: key * 10 for key in mine if key % 3 == 0}},
@@ -61,11 +61,11 @@ def keyed_operator(folder: str, keys: int = 200, parallelism: int = 2, inline: b
                 name: TableChanges("map" if name == "names" else "value", False, dict(table))
                 for name, table in changes.items()
             }
-            data = encode_run(content, MAX)
+            data = encode_segment(content, MAX)
             version = next_version(handle.version, data)
             entries = sum(len(table) for table in changes.values())
             if inline:
-                handle = handle.plus(RunRef(version, entries, len(data), inline=data))
+                handle = handle.plus(SegmentRef(version, entries, len(data), inline=data))
             else:
                 handle = handle.plus(files.store(f"{version}.run", data, version, entries))
         handles.append(handle)
@@ -103,8 +103,10 @@ def fill(snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
     return made, made.size
 
 
-def contents(handle: Handle) -> RunContent:
-    return merge_contents(decode_run(read_run(run), run.key_groups, repr(run)) for run in handle.runs)
+def contents(handle: KeyedStateHandle) -> SegmentContent:
+    return merge_contents(
+        decode_segment(read_segment(segment), segment.key_groups, repr(segment)) for segment in handle.segments
+    )
 
 
 @pytest.fixture
@@ -129,8 +131,8 @@ def test_what_is_exported_is_what_was_there(inline: bool, storage: FileJobStorag
     found: dict[str, dict[int, Any]] = {"total": {}, "names": {}}
     for subtask, handle in enumerate(read.operators[0].keyed):
         assert handle is not None
-        versions = [handle.root, *(run.version for run in handle.runs)]
-        assert len(set(versions)) == len(versions), "every run leads to a version of its own"
+        versions = [handle.root, *(segment.version for segment in handle.segments)]
+        assert len(set(versions)) == len(versions), "every segment leads to a version of its own"
         for name, table in contents(handle).items():
             assert all(subtask_of(key, 2) == subtask for key in table.changes)
             found[name].update(table.changes)
@@ -141,7 +143,7 @@ def test_what_is_exported_is_what_was_there(inline: bool, storage: FileJobStorag
 
 
 @pytest.mark.usefixtures("small_tasks")
-def test_runs_are_slices_of_key_groups_and_a_rescaled_job_reads_its_own(
+def test_segments_are_slices_of_key_groups_and_a_rescaled_job_reads_its_own(
     storage: FileJobStorage, tmp_path: Path
 ) -> None:
     from beadline.master.upkeep.truth import _rescaled
@@ -151,18 +153,18 @@ def test_runs_are_slices_of_key_groups_and_a_rescaled_job_reads_its_own(
     read = storage.write_savepoint(snapshot, str(tmp_path), fill).snapshot.operators[0]
     for subtask, handle in enumerate(read.keyed):
         assert handle is not None
-        slices = sorted({run.groups for run in handle.runs if run.groups is not None})
+        slices = sorted({segment.groups for segment in handle.segments if segment.groups is not None})
         assert len(slices) > 2
         owned = key_group_range(subtask, 2, MAX)
         assert [start for start, _ in slices] == [owned.start, *(end for _, end in slices[:-1])]
         assert slices[-1][1] == owned.stop
-    everything = {run.path for run in read.runs}
+    everything = {segment.path for segment in read.segments}
     total: dict[int, Any] = {}
     needed = []
     for subtask in range(5):
         groups = key_group_range(subtask, 5, MAX)
-        handle = _rescaled(Handle(root_version(JOB, "count", groups)), groups, read)
-        needed.append({run.path for run in handle.runs})
+        handle = _rescaled(KeyedStateHandle(root_version(JOB, "count", groups)), groups, read)
+        needed.append({segment.path for segment in handle.segments})
         total |= contents(handle)["total"].changes
     assert total == expected()["total"]
     assert set.union(*needed) == everything
@@ -175,7 +177,7 @@ def test_a_task_takes_on_a_bounded_part(storage: FileJobStorage, monkeypatch: py
     assert [each.groups for each in one if isinstance(each, KeyedExport)] == [(0, 8), (8, 16)]
     monkeypatch.setattr(slicing, "PIECE_ENTRIES", 100)
     plan = canonical.plan_of(snapshot, "/s")
-    entries = sum(run.entries for run in snapshot.runs)
+    entries = sum(segment.entries for segment in snapshot.segments)
     assert len(plan.tasks) >= entries / 100
     for task in plan.tasks:
         assert len(task) == 1
@@ -212,19 +214,19 @@ def test_an_export_into_a_savepoint_that_was_given_up_makes_nothing(storage: Fil
 def test_what_has_expired_is_left_out(storage: FileJobStorage, tmp_path: Path) -> None:
     description = StateDescription("living", "value", LONG, ttl_ms=100)
     content = {"living": TableChanges("value", False, {key: (key * 10, key) for key in range(40)}, 100)}
-    data = encode_run(content, MAX)
-    handle = Handle("root", (RunRef("v", 40, len(data), inline=data),))
+    data = encode_segment(content, MAX)
+    handle = KeyedStateHandle("root", (SegmentRef("v", 40, len(data), inline=data),))
     operator = OperatorSnapshot("o", "o", 1, MAX, keyed=(handle,), key_type=LONG, state_descriptions=(description,))
     (each,) = canonical.plan_of(snapshot_of(operator), str(tmp_path)).exports
-    ((name, run),) = export(each, now=250).files
+    ((name, segment),) = export(each, now=250).files
     assert name == "living"
-    alive = decode_run(read_run(run))["living"]
+    alive = decode_segment(read_segment(segment))["living"]
     assert alive.ttl_ms == 100
     assert sorted(alive.changes.values()) == [(time, time // 10) for time in range(160, 400, 10)]
 
 
 def state(name: str, mode: str, items: list[Any], folder: str) -> StateRef:
-    return StateRef(mode, (store_state(encode_state(StateContent(mode, items)), len(items), RunFiles(folder), 0),))
+    return StateRef(mode, (store_state(encode_state(StateContent(mode, items)), len(items), SegmentFiles(folder), 0),))
 
 
 def test_operator_state_keeps_its_modes_and_parts(storage: FileJobStorage, tmp_path: Path) -> None:
@@ -257,7 +259,7 @@ def test_operator_state_keeps_its_modes_and_parts(storage: FileJobStorage, tmp_p
     for subtask, handle in enumerate(read.operator_state):
         assert handle is not None
         assert handle.version == handles[subtask].version, "equal content has an equal version"
-        found = {name: [decode(read_run(part)).items for part in ref.parts] for name, ref in handle.states.items()}
+        found = {name: [decode(read_segment(part)).items for part in ref.parts] for name, ref in handle.states.items()}
         assert found == {"split": [[subtask, 7]], "all": [[1]], "rules": [[("a", 1), ("b", 2)]], "nothing": [[]]}
     count = {name: len(list(Path(stored.pointer, "op", name).iterdir())) for name in ("split", "all", "rules")}
     assert count == {"split": 3, "all": 3, "rules": 1}
@@ -283,7 +285,7 @@ def test_keyed_and_operator_state_of_one_name_have_folders_of_their_own(
 
 
 def test_a_savepoint_without_state_is_one_file(storage: FileJobStorage, tmp_path: Path) -> None:
-    operator = OperatorSnapshot("source", "source", 1, MAX, position={"offset": 3}, keyed=(Handle("r"), None))
+    operator = OperatorSnapshot("source", "source", 1, MAX, position={"offset": 3}, keyed=(KeyedStateHandle("r"), None))
     stored = storage.write_savepoint(snapshot_of(operator), str(tmp_path / "savepoints"), fill)
     assert os.listdir(stored.pointer) == ["_metadata"]
     assert read_snapshot(stored.pointer).operators == (operator,)

@@ -19,7 +19,7 @@ from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
 from beadline.graph.program import Program
 from beadline.state.operator.handles import OperatorStateHandle, StateRef
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 from tests.checkpoint.snapshots import make_snapshot
 
 FOLDER = "/data/job/chk-7"
@@ -27,20 +27,20 @@ PATH = FOLDER + "/_metadata"
 
 
 def sample(**changes: Any) -> Snapshot:
-    runs = (
-        RunRef("v1", 3, 10, path="/data/job/shared/1/a.run", checksum="0011"),
-        RunRef("v2", 1, 4, path="/data/job/chk-7/b.run", offset=5),
-        RunRef("v3", 1, 2, path="/elsewhere/c.run"),
-        RunRef("v4", 1, 2, inline=b"\x00\xff"),
+    segments = (
+        SegmentRef("v1", 3, 10, path="/data/job/shared/1/a.run", checksum="0011"),
+        SegmentRef("v2", 1, 4, path="/data/job/chk-7/b.run", offset=5),
+        SegmentRef("v3", 1, 2, path="/elsewhere/c.run"),
+        SegmentRef("v4", 1, 2, inline=b"\x00\xff"),
     )
     operator = OperatorSnapshot(
         "uid",
         "täglich",
         2,
         128,
-        keyed=(Handle("root", runs), None),
+        keyed=(KeyedStateHandle("root", segments), None),
         position={"a": 1},
-        operator_state=(None, OperatorStateHandle({"s": StateRef("list", runs[:1])})),
+        operator_state=(None, OperatorStateHandle({"s": StateRef("list", segments[:1])})),
     )
     return Snapshot(7, "job", "名前", 70, 1234, (operator,), **changes)
 
@@ -76,7 +76,7 @@ def test_people_and_tools_can_read_it() -> None:
 
 def test_paths_in_its_own_tree_are_relative_and_move_with_it() -> None:
     data = metadata.encode(sample(), FOLDER)
-    paths = [run.get("path") for run in json.loads(data)["snapshot"]["operators"][0]["keyed"][0]["runs"]]
+    paths = [segment.get("path") for segment in json.loads(data)["snapshot"]["operators"][0]["keyed"][0]["runs"]]
     assert paths == ["../shared/1/a.run", "b.run", "/elsewhere/c.run", None]
     moved = metadata.decode(data, "/new/place/chk-7/_metadata")
     assert moved.files() == {"/new/place/shared/1/a.run", "/new/place/chk-7/b.run", "/elsewhere/c.run"}
@@ -153,7 +153,9 @@ def test_a_hostile_pickle_stays_bytes(tmp_path: Path) -> None:
     hostile = pickle.dumps(_Hostile(str(marker)))
     operator = OperatorSnapshot(
         "u", "n", 1, 1, locals=(hostile,), position={"p": hostile}, committables=hostile,
-        operator_state=(OperatorStateHandle({"s": StateRef("list", (RunRef("v", 1, len(hostile), inline=hostile),))}),),
+        operator_state=(
+            OperatorStateHandle({"s": StateRef("list", (SegmentRef("v", 1, len(hostile), inline=hostile),))}),
+        ),
     )  # fmt: skip
     snapshot = Snapshot(1, "j", "n", 1, 1, (operator,))
     read = metadata.decode(metadata.encode(snapshot, FOLDER), PATH)

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.ownership.lease import Fenced, Lease, counts, published
 from beadline.checkpoint.storage.file_system import FileJobStorage
-from beadline.state.runs import files as state_files
+from beadline.state.segments import files as state_files
 from tests.checkpoint.snapshots import JOB, all_files, latest, make_snapshot, place_in, take_over
 
 

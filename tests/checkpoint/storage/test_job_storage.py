@@ -15,7 +15,7 @@ from beadline.checkpoint.directory.trace import Trace
 from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.graph.program import Program
-from beadline.state.runs.files import read_run
+from beadline.state.segments.files import read_segment
 from tests.checkpoint.snapshots import JOB, make_snapshot, place_in
 
 PROGRAM = Program("/jobs/necklace.py", (), "graph")
@@ -35,7 +35,7 @@ def snapshot_of(storage: JobStorage, number: int) -> Snapshot:
 
 
 def contents(snapshot: Snapshot) -> list[bytes]:
-    return [read_run(run) for run in snapshot.runs]
+    return [read_segment(segment) for segment in snapshot.segments]
 
 
 def test_a_checkpoint_comes_back(storage: JobStorage) -> None:

@@ -31,10 +31,10 @@ from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.registry import SharedFiles
 from beadline.checkpoint.storage.verify import check_file, checks_of
 from beadline.errors import VersionError
-from beadline.state.runs import files as state_files
-from beadline.state.runs.files import RunFiles, read_file, read_run
-from beadline.state.runs.version import Handle, RunRef
-from tests.checkpoint.snapshots import JOB, all_files, latest, make_snapshot, place_in, run_bytes
+from beadline.state.segments import files as state_files
+from beadline.state.segments.files import SegmentFiles, read_file, read_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
+from tests.checkpoint.snapshots import JOB, all_files, latest, make_snapshot, place_in, segment_bytes
 from tests.disks import small_disk_at
 
 
@@ -44,7 +44,7 @@ def store(storage: FileJobStorage, number: int, **changes: object) -> Snapshot:
 
 
 def without_checksums(snapshot: Snapshot) -> Snapshot:
-    return snapshot.with_runs(lambda run: replace(run, checksum=None))
+    return snapshot.with_segments(lambda segment: replace(segment, checksum=None))
 
 
 @pytest.fixture
@@ -63,24 +63,28 @@ def test_a_checkpoint_comes_back_as_it_was(storage: FileJobStorage) -> None:
                     f"file:{stored.pointer}"):  # fmt: skip
         assert storage.read(pointer) == stored.snapshot
     assert without_checksums(stored.snapshot) == without_checksums(snapshot)
-    assert all(run.checksum for run in stored.snapshot.runs)
+    assert all(segment.checksum for segment in stored.snapshot.segments)
     assert storage.verify(stored.snapshot) == []
 
 
 def test_checksums_that_writers_left_out_are_computed(storage: FileJobStorage) -> None:
     without = make_snapshot(3, storage.prepare(), with_checksum=False, inline=None)
-    computed = {run.version: run.checksum for run in storage.write(without).snapshot.runs}
-    given = {run.version: run.checksum for run in make_snapshot(3, storage.prepare(), inline=None).runs if run.path}
+    computed = {segment.version: segment.checksum for segment in storage.write(without).snapshot.segments}
+    given = {
+        segment.version: segment.checksum
+        for segment in make_snapshot(3, storage.prepare(), inline=None).segments
+        if segment.path
+    }
     assert {version: computed[version] for version in given} == given
     assert None not in computed.values()
 
 
 def test_a_checkpoint_pays_for_what_is_new(storage: FileJobStorage) -> None:
-    stored = [storage.write(make_snapshot(n, storage.prepare(), runs=3, inline=None)) for n in (3, 4)]
+    stored = [storage.write(make_snapshot(n, storage.prepare(), segments=3, inline=None)) for n in (3, 4)]
     sizes = [os.path.getsize(f"{each.pointer}/_metadata") for each in stored]
-    run = len(run_bytes(8))
-    assert stored[0].written == sizes[0] + sum(run.size for run in stored[0].snapshot.runs if run.path)
-    assert stored[1].written == pytest.approx(sizes[1] + 2 * run, abs=40)
+    segment = len(segment_bytes(8))
+    assert stored[0].written == sizes[0] + sum(segment.size for segment in stored[0].snapshot.segments if segment.path)
+    assert stored[1].written == pytest.approx(sizes[1] + 2 * segment, abs=40)
     assert len(stored[0].snapshot.files() & stored[1].snapshot.files()) == 4
 
 
@@ -134,15 +138,15 @@ def test_a_file_whose_sync_failed_is_written_again(storage: FileJobStorage, monk
     assert read_file(bad) == before
 
 
-def test_inline_runs_over_the_threshold_become_one_file_that_is_written_once(tmp_path: Path) -> None:
+def test_inline_segments_over_the_threshold_become_one_file_that_is_written_once(tmp_path: Path) -> None:
     storage = place_in(tmp_path, inline_threshold=100)
     first = storage.write(make_snapshot(1, storage.prepare(), inline=b"x" * 500))
     second = storage.write(make_snapshot(2, storage.prepare(), inline=b"x" * 500))
     packs = {path for path in first.snapshot.files() if path.endswith(".pack")}
     assert len(packs) == 1
     assert packs == {path for path in second.snapshot.files() if path.endswith(".pack")}
-    assert [len(h.runs) for h in first.snapshot.operators[1].keyed if h] == [2, 2]
-    assert [read_run(h.runs[-1]) for h in first.snapshot.operators[1].keyed if h] == [
+    assert [len(h.segments) for h in first.snapshot.operators[1].keyed if h] == [2, 2]
+    assert [read_segment(h.segments[-1]) for h in first.snapshot.operators[1].keyed if h] == [
         b"x" * 500 + b"\0",
         b"x" * 500 + b"\1",
     ]
@@ -165,8 +169,9 @@ def test_a_moved_job_folder_is_still_a_checkpoint(tmp_path: Path) -> None:
     shutil.move(str(tmp_path / "a"), tmp_path / "b")
     moved = read_snapshot(str(tmp_path / "b" / JOB / "chk-3"))
     assert storage.verify(moved) == []
-    assert [read_run(run) for run in moved.runs] == [
-        read_run(replace(run, path=run.path and run.path.replace("/a/", "/b/"))) for run in stored.runs
+    assert [read_segment(segment) for segment in moved.segments] == [
+        read_segment(replace(segment, path=segment.path and segment.path.replace("/a/", "/b/")))
+        for segment in stored.segments
     ]
 
 
@@ -175,18 +180,18 @@ def test_a_savepoint_holds_everything_and_can_be_moved(storage: FileJobStorage, 
     stored = storage.write_savepoint(snapshot, str(tmp_path / "saves"))
     assert stored.snapshot.kind is SnapshotKind.SAVEPOINT
     assert os.path.basename(stored.pointer).startswith("savepoint-a1b2c3-")
-    contents = [read_run(run) for run in snapshot.runs]
+    contents = [read_segment(segment) for segment in snapshot.segments]
     shutil.rmtree(storage.folder)
     shutil.move(stored.pointer, tmp_path / "moved")
     moved = read_snapshot(str(tmp_path / "moved"))
-    assert [read_run(run) for run in moved.runs] == contents
+    assert [read_segment(segment) for segment in moved.segments] == contents
     assert all(path.startswith(str(tmp_path / "moved")) for path in moved.files())
     assert storage.completed() == []
     storage.discard(str(tmp_path / "moved"))
     assert not (tmp_path / "moved").exists()
 
 
-def test_foreign_runs_can_be_copied_so_that_their_origin_may_go(tmp_path: Path) -> None:
+def test_foreign_segments_can_be_copied_so_that_their_origin_may_go(tmp_path: Path) -> None:
     old = place_in(tmp_path / "old")
     restored = store(old, 2)
     new = place_in(tmp_path / "new", "other")
@@ -195,7 +200,7 @@ def test_foreign_runs_can_be_copied_so_that_their_origin_may_go(tmp_path: Path) 
     copied = new.write(replace(restored, job_id="other", checkpoint_id=3), copy_foreign=True)
     again = new.write(replace(restored, job_id="other", checkpoint_id=4), copy_foreign=True)
     assert copied.snapshot.files() == again.snapshot.files()
-    assert again.written < copied.written - sum(run.size for run in restored.runs if run.path) + 100
+    assert again.written < copied.written - sum(segment.size for segment in restored.segments if segment.path) + 100
     shutil.rmtree(tmp_path / "old")
     assert new.verify(read_snapshot(again.pointer)) == []
     assert [p.why for p in new.verify(referring.snapshot)] == ["the file is missing"] * 4
@@ -293,9 +298,9 @@ def _flip(path: str) -> None:
     Path(path).write_bytes(data)
 
 
-def test_any_flipped_bit_of_a_run_is_found(storage: FileJobStorage) -> None:
+def test_any_flipped_bit_of_a_segment_is_found(storage: FileJobStorage) -> None:
     stored = store(storage, 1, inline=None)
-    (check, _) = checks_of(stored.runs)
+    (check, _) = checks_of(stored.segments)
     good = bytearray(Path(check.path).read_bytes())
     for position in range(len(good)):
         bad = bytearray(good)
@@ -309,18 +314,18 @@ def test_any_flipped_bit_of_a_run_is_found(storage: FileJobStorage) -> None:
 def test_files_can_be_checked_elsewhere(storage: FileJobStorage) -> None:
     stored = store(storage, 3)
     os.unlink(sorted(stored.files())[0])
-    checks = pickle.loads(pickle.dumps(checks_of(stored.runs)))
+    checks = pickle.loads(pickle.dumps(checks_of(stored.segments)))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         problems = list(pool.map(check_file, checks))
     assert [problem is not None for problem in problems] == [True, False, False, False]
 
 
-def test_reading_a_damaged_run_says_so(storage: FileJobStorage) -> None:
+def test_reading_a_damaged_segment_says_so(storage: FileJobStorage) -> None:
     stored = store(storage, 1)
-    run = next(run for run in stored.runs if run.path)
-    _flip(run.path or "")
+    segment = next(segment for segment in stored.segments if segment.path)
+    _flip(segment.path or "")
     with pytest.raises(VersionError, match=r"checksum is .* and should be"):
-        RunFiles(storage.folder).read(run)
+        SegmentFiles(storage.folder).read(segment)
 
 
 def test_a_checkpoint_with_a_missing_or_short_file_does_not_complete(storage: FileJobStorage) -> None:
@@ -360,7 +365,7 @@ def test_a_full_disk_fails_the_checkpoint_and_keeps_the_last(small_disk: Path) -
         storage.write(replace(good.snapshot, checkpoint_id=2, operators=(_with_inline(400_000),)))
     assert all_files(small_disk) == before
     assert latest(storage) == good.pointer
-    # Too little room for the metadata, enough for the runs: the same.
+    # Too little room for the metadata, enough for the segments: the same.
     storage_inline = place_in(small_disk, inline_threshold=1 << 20)
     with pytest.raises(SnapshotError, match="No space left"):
         storage_inline.write(replace(good.snapshot, checkpoint_id=2, operators=(_with_inline(200_000),)))
@@ -374,7 +379,7 @@ def test_a_full_disk_fails_the_checkpoint_and_keeps_the_last(small_disk: Path) -
 
 def _with_inline(size: int) -> OperatorSnapshot:
     data = random.randbytes(size)
-    return OperatorSnapshot("u", "n", 1, 128, keyed=(Handle("r", (RunRef("v", 1, size, inline=data),)),))
+    return OperatorSnapshot("u", "n", 1, 128, keyed=(KeyedStateHandle("r", (SegmentRef("v", 1, size, inline=data),)),))
 
 
 def test_a_full_disk_at_any_moment_leaves_nothing_that_looks_complete(small_disk: Path) -> None:
@@ -388,7 +393,7 @@ def test_a_full_disk_at_any_moment_leaves_nothing_that_looks_complete(small_disk
         free = os.statvfs(small_disk).f_bavail * 4096
         filler.write_bytes(b"f" * max(0, free - 4096 * (number % 14)))
         try:
-            storage.write(make_snapshot(number, storage.prepare(), runs=1, inline=b"y" * 9000 + bytes([number])))
+            storage.write(make_snapshot(number, storage.prepare(), segments=1, inline=b"y" * 9000 + bytes([number])))
             outcomes.add("written")
         except (SnapshotError, OSError):
             outcomes.add("failed")
@@ -448,7 +453,7 @@ def test_discard_removes_the_checkpoint_and_nothing_else(storage: FileJobStorage
 
 def test_orphans_are_what_nobody_needs_and_only_names_of_ours(storage: FileJobStorage) -> None:
     job = Path(storage.folder)
-    live = make_snapshot(9, storage.prepare(2), runs=1, inline=None).files()
+    live = make_snapshot(9, storage.prepare(2), segments=1, inline=None).files()
     kept = store(storage, 2)
     gone = store(storage, 8).files() - kept.files()
     storage.discard(str(job / "chk-8"))
@@ -484,7 +489,7 @@ def test_orphans_are_what_nobody_needs_and_only_names_of_ours(storage: FileJobSt
     assert set(storage.orphans()) == live
 
 
-def test_while_a_checkpoint_is_damaged_no_run_is_an_orphan(storage: FileJobStorage) -> None:
+def test_while_a_checkpoint_is_damaged_no_segment_is_an_orphan(storage: FileJobStorage) -> None:
     store(storage, 1)
     damaged = store(storage, 5)
     path = f"{storage.folder}/chk-5/_metadata"
@@ -509,7 +514,7 @@ def test_retaining_two_checkpoints_keeps_exactly_their_files(storage: FileJobSto
     registry = SharedFiles([storage.shared_folder()])
     stored: list[Snapshot] = []
     for number in range(1, 9):
-        stored.append(store(storage, number, runs=3))
+        stored.append(store(storage, number, segments=3))
         registry.register(number, stored[-1].files())
         if number > 2:
             storage.discard(f"{storage.folder}/chk-{number - 2}")
@@ -530,13 +535,13 @@ def remote() -> Iterator[FileJobStorage]:
 
 
 def _remote_snapshot(storage: FileJobStorage, number: int) -> Snapshot:
-    files = RunFiles(storage.prepare())
-    data = run_bytes(number)
-    runs = (
-        RunRef(f"{number:032x}", 50, len(data), path=files.write(f"{number:032x}.run", data)),
-        RunRef("w", 1, 300, inline=b"z" * 300),
+    files = SegmentFiles(storage.prepare())
+    data = segment_bytes(number)
+    segments = (
+        SegmentRef(f"{number:032x}", 50, len(data), path=files.write(f"{number:032x}.run", data)),
+        SegmentRef("w", 1, 300, inline=b"z" * 300),
     )
-    operator = OperatorSnapshot("u", "n", 1, 128, keyed=(Handle("r", runs),))
+    operator = OperatorSnapshot("u", "n", 1, 128, keyed=(KeyedStateHandle("r", segments),))
     return Snapshot(number, JOB, "necklace", number, number, (operator,))
 
 
@@ -547,7 +552,7 @@ def test_the_same_on_a_remote_file_system(remote: FileJobStorage) -> None:
     read = remote.read(stored[1].pointer)
     assert read == stored[1].snapshot
     assert remote.verify(read) == []
-    assert [read_run(run) for run in read.runs] == [run_bytes(2), b"z" * 300]
+    assert [read_segment(segment) for segment in read.segments] == [segment_bytes(2), b"z" * 300]
     with pytest.raises(SnapshotError, match="chk-2 exists already"):
         remote.write(snapshots[1])
     save = remote.write_savepoint(snapshots[0], state_files.parent(remote.folder))
@@ -555,7 +560,7 @@ def test_the_same_on_a_remote_file_system(remote: FileJobStorage) -> None:
     remote.discard(stored[1].pointer)
     assert [entry.checkpoint_id for entry in remote.completed()] == [1]
     (orphan,) = remote.orphans()
-    assert orphan == snapshots[1].operators[0].keyed[0].runs[0].path  # type: ignore[union-attr]
+    assert orphan == snapshots[1].operators[0].keyed[0].segments[0].path  # type: ignore[union-attr]
     remote.delete([orphan])
     assert [str(p).endswith("the file is missing") for p in remote.verify(read)] == [True]
     with pytest.raises(SnapshotError, match="the path does not exist"):
@@ -568,12 +573,12 @@ def test_the_same_on_a_remote_file_system(remote: FileJobStorage) -> None:
 def test_memory_keeps_all_content_and_needs_no_files(tmp_path: Path) -> None:
     storage = MemoryJobStorage(JOB)
     snapshot = make_snapshot(2, str(tmp_path))
-    contents = [read_run(run) for run in snapshot.runs]
+    contents = [read_segment(segment) for segment in snapshot.segments]
     stored = storage.write(snapshot)
     shutil.rmtree(tmp_path)
     read = storage.read(stored.pointer)
     assert read.files() == frozenset()
-    assert [read_run(run) for run in read.runs] == contents
+    assert [read_segment(segment) for segment in read.segments] == contents
     assert [h and h.version for h in read.operators[1].keyed] == [h and h.version for h in snapshot.operators[1].keyed]
     assert [entry.pointer for entry in storage.completed()] == [stored.pointer]
     storage.discard(stored.pointer)
@@ -638,5 +643,5 @@ def test_killed_at_any_moment_the_latest_is_complete(tmp_path: Path) -> None:
     assert highest > 10
     storage.delete(storage.orphans())
     needed = frozenset().union(*(entry.snapshot.files() for entry in storage.completed() if entry.snapshot))
-    runs = {str(path) for path in (tmp_path / JOB / "shared").rglob("*") if path.is_file()}
-    assert runs == needed
+    segments = {str(path) for path in (tmp_path / JOB / "shared").rglob("*") if path.is_file()}
+    assert segments == needed

@@ -24,7 +24,7 @@ def write_on(directory: str, owner: str, retained: int) -> None:
     say("epoch", storage.epoch)
     while True:
         number += 1
-        snapshot = make_snapshot(number, shared, runs=3, inline=b"x" * 200 + str(number).encode())
+        snapshot = make_snapshot(number, shared, segments=3, inline=b"x" * 200 + str(number).encode())
         registry.register(number, snapshot.files())
         try:
             stored = storage.write(snapshot)

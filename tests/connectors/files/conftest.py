@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from beadline.connectors.files import place as places
-from beadline.state.runs.files import (
+from beadline.state.segments.files import (
     delete_file,
     entries_of,
     join,

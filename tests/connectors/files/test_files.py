@@ -17,7 +17,7 @@ from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renami
 from beadline.connectors.files.pieces import Piece
 from beadline.connectors.files.place import publish
 from beadline.connectors.sink import Committer, Held
-from beadline.state.runs.files import delete_file, join, read_file
+from beadline.state.segments.files import delete_file, join, read_file
 from tests.connectors.files.conftest import Shelf
 
 

@@ -133,7 +133,7 @@ def test_what_retained_checkpoints_need_of_it_stays_and_is_the_next_runs_own(
     job = start(tmp_path / "new", "latest", 12, **RETAIN)
     job.checkpoint()  # copies what it needs
     job.step()
-    until(lambda: not path.exists(), "the end of it, by a run that does not know of the claim")
+    until(lambda: not path.exists(), "the end of it, by a segment that does not know of the claim")
     assert job.finish() is End.FINISHED
     assert rows_in(job.out) == rows(15)
 
@@ -248,7 +248,7 @@ def test_names_that_are_not_ours_are_never_claimed(tmp_path: Path) -> None:
     treasure = tmp_path / "treasure.txt"
     shutil.copy(run, treasure)
     snapshot = read_snapshot(str(path))
-    planted = snapshot.with_runs(lambda each: replace(each, path=str(treasure)) if each.path == run else each)
+    planted = snapshot.with_segments(lambda each: replace(each, path=str(treasure)) if each.path == run else each)
     (path / "_metadata").write_bytes(metadata.encode(planted, str(path)))
     job = start(tmp_path / "new", path, **CLAIM)
     assert str(treasure) not in job.home.claimed_files

@@ -127,10 +127,10 @@ def test_latest_needs_a_directory() -> None:
 
 
 def damage(pointer: str, how: str) -> str:
-    """Spoil the newest run of a checkpoint, or its metadata; gives the file."""
+    """Spoil the newest segment of a checkpoint, or its metadata; gives the file."""
     path = Path(pointer) / "_metadata"
     if not how.startswith("metadata"):
-        path = Path(next(iter(read_snapshot(pointer).operators[1].keyed)).runs[-1].path)  # type: ignore[union-attr, arg-type]
+        path = Path(next(iter(read_snapshot(pointer).operators[1].keyed)).segments[-1].path)  # type: ignore[union-attr, arg-type]
     data = path.read_bytes()
     if how == "missing":
         path.unlink()

@@ -1,4 +1,4 @@
-"""Rows become visible once, whatever becomes of checkpoints, attempts and drivers in between."""
+"""Rows become visible once, whatever becomes of checkpoints, executions and drivers in between."""
 
 from __future__ import annotations
 

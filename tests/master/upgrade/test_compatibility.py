@@ -25,11 +25,11 @@ from beadline.master.upgrade.compatibility import Acceptance, compare
 from beadline.runtime.operators.describe import DeclaredStates, declared_states
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.operator.handles import LIST, OperatorStateHandle, StateRef
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 from tests.graph.programs import Program, same
 
 LONG, STRING = Types.LONG(), Types.STRING()
-RUN = RunRef("v1", 3, 30, inline=b"x")
+SEGMENT = SegmentRef("v1", 3, 30, inline=b"x")
 
 
 class Sums(KeyedProcessFunction):
@@ -97,7 +97,7 @@ def sums(*states: StateDescription, **changes: Any) -> OperatorSnapshot:
         "process",
         parallelism=2,
         max_parallelism=128,
-        keyed=(Handle("root-0", (RUN,)), Handle("root-1")),
+        keyed=(KeyedStateHandle("root-0", (SEGMENT,)), KeyedStateHandle("root-1")),
         state_descriptions=states or (value("total"),),
     )
     return replace(held, **changes)
@@ -161,7 +161,7 @@ def test_state_that_no_operator_claims_is_refused_unless_it_may_be_dropped() -> 
 
 
 def test_a_keyed_operator_that_never_kept_anything_may_go() -> None:
-    empty = sums(keyed=(Handle("root-0"), None), state_descriptions=())
+    empty = sums(keyed=(KeyedStateHandle("root-0"), None), state_descriptions=())
     assert compared(snapshot(empty), program(uid="totals")).refusals == []
 
 
@@ -226,7 +226,7 @@ def test_max_parallelism_that_was_chosen_must_be_that_of_the_state(chosen: dict[
 
 
 def test_max_parallelism_does_not_matter_to_an_operator_without_keys() -> None:
-    ref = StateRef(LIST, (RUN,))
+    ref = StateRef(LIST, (SEGMENT,))
     held = OperatorSnapshot("more", "map", 2, 128, operator_state=(OperatorStateHandle({"seen": ref}), None))
     made = compared(snapshot(sums(max_parallelism=64), held), program(default_max=64, more=True, seen=Seen()))
     assert made.refusals == []
@@ -319,7 +319,7 @@ def test_a_longer_or_shorter_life_is_told() -> None:
 
 
 def test_operator_state_and_keyed_state_of_one_name_are_two() -> None:
-    ref = StateRef(LIST, (RUN,))
+    ref = StateRef(LIST, (SEGMENT,))
     seen = StateDescription("seen", LIST, type_to_text(STRING), scope=OPERATOR, descriptor="ListState")
     held = OperatorSnapshot(
         "more", "map", 2, 128, operator_state=(OperatorStateHandle({"seen": ref}), None), state_descriptions=(seen,)

@@ -35,9 +35,9 @@ from beadline.state.operator.handles import (
     read_ref,
     store,
 )
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.run import RunContent, TableChanges, decode_run, encode_run, merge_contents
-from beadline.state.runs.version import Handle, next_version, root_version
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.segment import SegmentContent, TableChanges, decode_segment, encode_segment, merge_contents
+from beadline.state.segments.version import KeyedStateHandle, next_version, root_version
 
 MAX = 16
 NOW = 5000
@@ -55,24 +55,24 @@ class Stage:
     """A snapshot of one operator in a folder, and workers that are plain calls."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.files = RunFiles(str(folder))
+        self.files = SegmentFiles(str(folder))
         self.folder = folder
         self.context = RunContext("run", state_root=str(folder), inline_limit=100)
         self.requests: list[Any] = []
-        monkeypatch.setattr(migrating.worker, "enter_run", lambda *_: SimpleNamespace(files=self.files))
+        monkeypatch.setattr(migrating.worker, "enter_execution", lambda *_: SimpleNamespace(files=self.files))
         monkeypatch.setattr(codec, "_job_modules", {"__main__", __name__})
 
-    def handle(self, subtask: int, parallelism: int, contents: Sequence[RunContent]) -> Handle:
+    def handle(self, subtask: int, parallelism: int, contents: Sequence[SegmentContent]) -> KeyedStateHandle:
         groups = key_group_range(subtask, parallelism, MAX)
-        handle = Handle(root_version("job", "op", groups))
+        handle = KeyedStateHandle(root_version("job", "op", groups))
         for content in contents:
             mine = {name: replace(table, changes=_within(table, groups)) for name, table in content.items()}
-            data = encode_run(mine, MAX)
+            data = encode_segment(mine, MAX)
             version = next_version(handle.version, data)
             handle = handle.plus(self.files.store(f"{version}.run", data, version, 1))
         return handle
 
-    def keyed(self, *contents: RunContent, parallelism: int = 2, **more: Any) -> Snapshot:
+    def keyed(self, *contents: SegmentContent, parallelism: int = 2, **more: Any) -> Snapshot:
         handles = tuple(self.handle(subtask, parallelism, contents) for subtask in range(parallelism))
         return snapshot_of(OperatorSnapshot("op", "Op", parallelism, MAX, keyed=handles, **more))
 
@@ -92,8 +92,8 @@ class Stage:
         found: dict[str, Any] = {}
         for handle in snapshot.operators[0].keyed:
             assert handle is not None
-            runs = [decode_run(self.files.read(run), run.key_groups) for run in handle.runs]
-            for name, table in merge_contents(runs).items():
+            segments = [decode_segment(self.files.read(segment), segment.key_groups) for segment in handle.segments]
+            for name, table in merge_contents(segments).items():
                 found.setdefault(name, {}).update({slot: _thawed(table.kind, c) for slot, c in table.changes.items()})
         return found
 
@@ -117,7 +117,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 def snapshot_of(operator: OperatorSnapshot) -> Snapshot:
-    other = OperatorSnapshot("other", "Other", 1, MAX, keyed=(Handle("root"),))
+    other = OperatorSnapshot("other", "Other", 1, MAX, keyed=(KeyedStateHandle("root"),))
     return Snapshot(3, "job", "a job", 7, 1000, (operator, other))
 
 
@@ -148,7 +148,7 @@ def test_without_changed_types_nothing_happens(stage: Stage) -> None:
 def test_values_lists_maps_and_windows(stage: Stage) -> None:
     row = Types.ROW_NAMED(["a", "b"], [INT, STRING])
     new_row = Types.ROW_NAMED(["b", "c", "a"], [STRING, INT, DOUBLE])
-    older: RunContent = {
+    older: SegmentContent = {
         "n": table("value", {k: k for k in KEYS}),
         "gone": table("value", {k: k for k in KEYS}),
         "rows": table("value", {k: freeze(Row(a=k, b="x")) for k in KEYS}),
@@ -157,7 +157,7 @@ def test_values_lists_maps_and_windows(stage: Stage) -> None:
         "window": table("value", {(k, (0, 9)): k for k in KEYS}, namespaced=True),
         "timers": table("timer", {k: ([k], []) for k in KEYS}),
     }
-    newer: RunContent = {
+    newer: SegmentContent = {
         "n": table("value", {0: 100}),
         "gone": table("value", dict.fromkeys(KEYS)),
         "several": table("list", {k: (False, [k + 1]) for k in KEYS}),
@@ -188,7 +188,7 @@ def test_values_lists_maps_and_windows(stage: Stage) -> None:
         assert old is not None
         assert new is not None
         assert new.root == old.root
-        assert new.version not in {run.version for run in old.runs}
+        assert new.version not in {segment.version for segment in old.segments}
     assert made.operators[1] is snapshot.operators[1]
 
 
@@ -199,18 +199,18 @@ def test_descriptions_are_those_of_the_program(stage: Stage) -> None:
     assert made.operators[0].state_descriptions == (described("n", DOUBLE), described("m", INT))
 
 
-def test_subtasks_that_share_runs_keep_to_their_own_key_groups(stage: Stage) -> None:
+def test_subtasks_that_share_segments_keep_to_their_own_key_groups(stage: Stage) -> None:
     whole = stage.keyed({"n": table("value", {k: k for k in KEYS})}, parallelism=1)
     (handle,) = whole.operators[0].keyed
     assert handle is not None
     halves = tuple(
-        Handle(root_version("job", "op", g), tuple(r.restricted(g) for r in handle.runs))
+        KeyedStateHandle(root_version("job", "op", g), tuple(r.restricted(g) for r in handle.segments))
         for g in (range(8), range(8, 16))
     )
     split = snapshot_of(OperatorSnapshot("op", "Op", 2, MAX, keyed=halves))
     made = stage.migrated(split, change("n", INT, DOUBLE))
     assert stage.contents(made)["n"] == {k: float(k) for k in KEYS}
-    entries = [handle.runs[0].entries for handle in made.operators[0].keyed if handle is not None]
+    entries = [handle.segments[0].entries for handle in made.operators[0].keyed if handle is not None]
     assert sum(entries) == len(KEYS)
     assert len(entries) == 2
 
@@ -220,7 +220,7 @@ def test_subtasks_that_share_runs_keep_to_their_own_key_groups(stage: Stage) -> 
     [((900, 900), (77, 3), (77, 3.0)), ((None, 900), 3, (NOW, 3.0)), ((900, None), (77, 3), 3.0)],
 )
 def test_times_to_live(stage: Stage, ttl: tuple[int | None, int | None], before: Any, after: Any) -> None:
-    content: RunContent = {
+    content: SegmentContent = {
         "one": table("value", {1: before}, ttl_ms=ttl[0]),
         "several": table("list", {1: (True, [before])}, ttl_ms=ttl[0]),
         "sums": table("map", {1: (True, {"a": before}, [])}, ttl_ms=ttl[0]),
@@ -231,18 +231,20 @@ def test_times_to_live(stage: Stage, ttl: tuple[int | None, int | None], before:
     assert stage.contents(made) == {"one": {1: after}, "several": {1: [after]}, "sums": {1: {"a": after}}}
     (handle,) = made.operators[0].keyed
     assert handle is not None
-    lives = {t.ttl_ms for t in decode_run(stage.files.read(handle.runs[0])).values()}
+    lives = {t.ttl_ms for t in decode_segment(stage.files.read(handle.segments[0])).values()}
     assert lives == ({900} if ttl == (900, 900) else {None})
 
 
 def test_undeclared_values_are_checked_and_become_instances(stage: Stage) -> None:
-    content: RunContent = {"a": table("value", {1: freeze(Account("ann", 5)), 2: freeze({"owner": "bob", "cents": 7})})}
+    content: SegmentContent = {
+        "a": table("value", {1: freeze(Account("ann", 5)), 2: freeze({"owner": "bob", "cents": 7})})
+    }
     made = stage.migrated(stage.keyed(content), change("a", Types.PICKLED_BYTE_ARRAY(), Types.CLASS(Account)))
     assert stage.contents(made)["a"] == {1: Account("ann", 5), 2: Account("bob", 7)}
 
 
 def test_a_hook_may_let_go_of_values(stage: Stage) -> None:
-    content: RunContent = {
+    content: SegmentContent = {
         "one": table("value", {k: str(k) for k in KEYS}),
         "several": table("list", {k: (True, [str(k), "17"]) for k in KEYS}),
         "sums": table("map", {k: (True, {"a": str(k)}, []) for k in KEYS}),

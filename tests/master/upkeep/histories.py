@@ -1,8 +1,8 @@
 """The life of a job's keyed state as the driver sees it, beside dictionaries that say what it should be.
 
-Everything is the shipped thing: the truth with its book of handles, run files on disk, the function that merges runs in
-a worker, restoring at another parallelism, stores of both backends that go along. Only the steps are made up, and
-Spark is not there.
+Everything is the shipped thing: the truth with its book of handles, segment files on disk, the function that merges
+segments in a worker, restoring at another parallelism, stores of both backends that go along. Only the steps are made
+up, and Spark is not there.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.graph.plan import Plan
 from beadline.master.upkeep.truth import Truth
-from beadline.runtime.merging import merge_runs
 from beadline.runtime.messages import MergeResult, RunContext
+from beadline.runtime.short_tasks.merging import merge_runs
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.codec import thaw
 from beadline.state.heap.store import HeapStore
 from beadline.state.heap.tables import MISSING, TABLE_KINDS
 from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.runs import slicing
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.run import RunContent, TableChanges, count_entries, encode_run
-from beadline.state.runs.version import RunRef, next_version
-from beadline.state.store import Place, Store, open_store
+from beadline.state.segments import slicing
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.segment import SegmentContent, TableChanges, count_entries, encode_segment
+from beadline.state.segments.version import SegmentRef, next_version
+from beadline.state.store import Store, StoreOwner, open_store
 from tests.graph.programs import Program, by, same
 
 MAX = 16
@@ -71,11 +71,11 @@ class History:
 
     def __init__(self, folder: Path, kind: str, parallelism: int) -> None:
         self.folder, self._kind = folder, kind
-        self._files = RunFiles(str(folder / "shared"))
+        self._files = SegmentFiles(str(folder / "shared"))
         (folder / "shared").mkdir(parents=True)
         (folder / "copies").mkdir()
         self._durable = DurableFiles()
-        self._runs = 0
+        self._executions = 0
         self._numbers = 0
         self.merges = 0
         self.contents: Contents = {name: {} for name in TABLES}
@@ -86,9 +86,9 @@ class History:
         self._begin(parallelism)
 
     def _begin(self, parallelism: int, snapshot: Snapshot | None = None) -> None:
-        """A new attempt: from nothing, or from a snapshot."""
+        """A new execution: from nothing, or from a snapshot."""
         self.close()
-        self._runs += 1
+        self._executions += 1
         self._plan = PLANS[parallelism]
         self.truth = Truth("job", self._plan, self._files)
         self._under_way, self._to_move_in = [], []
@@ -119,28 +119,28 @@ class History:
         deltas = []
         for subtask in range(self.parallelism):
             content = self._changes(dice, self._groups(subtask))
-            data = encode_run(content, MAX)
+            data = encode_segment(content, MAX)
             if not data:
                 continue
             base = self.truth.book.handles[_NODE, subtask].version
             version, entries = next_version(base, data), count_entries(content)
             if dice.random() < 0.3:
-                run = RunRef(version, entries, len(data), inline=data)
+                segment = SegmentRef(version, entries, len(data), inline=data)
             else:
-                run = self._files.store(f"{version}.run", data, version, entries)
+                segment = self._files.store(f"{version}.run", data, version, entries)
             store = self._stores.get(subtask)
             if store is not None and dice.random() < 0.5:
                 self._follow(subtask).keep(version, copy.deepcopy(content))
                 store.release()
-            deltas.append(((_NODE, subtask), run))
+            deltas.append(((_NODE, subtask), segment))
             for name, table in content.items():
                 TABLE_KINDS[table.kind].apply(self.contents[name], copy.deepcopy(table.changes))
         self.truth.book.advance(deltas)
         self.truth.step += 1
 
-    def _changes(self, dice: random.Random, groups: range) -> RunContent:
+    def _changes(self, dice: random.Random, groups: range) -> SegmentContent:
         own = [key for key in range(_KEYS) if key_group_of(key, MAX) in groups]
-        content: RunContent = {}
+        content: SegmentContent = {}
         for name, kind in TABLES.items():
             chosen = dice.sample(own, min(len(own), dice.choice([0, 1, 1, 2, 5])))
             changes = {key: self._change(dice, kind) for key in chosen}
@@ -192,7 +192,7 @@ class History:
 
     def checkpoint(self, dice: random.Random) -> None:
         """A checkpoint is taken. If files belong to others, it copies them, and the job uses the copies later."""
-        number = self.truth.step + 1000 * self._runs
+        number = self.truth.step + 1000 * self._executions
         snapshot = self.truth.snapshot(Take(number, self.truth.step, CheckpointKind.CHECKPOINT), 0, {}, {})
         foreign = {path for path in snapshot.files() if dice.random() < 0.3}
         bundle = Bundle(str(self.folder / "copies"), str(self.folder / "copies"), 0)
@@ -203,13 +203,13 @@ class History:
 
     def move_in(self, dice: random.Random) -> None:
         for stored in self._to_move_in:
-            self.truth.book.move_in(stored.runs)
+            self.truth.book.move_in(stored.segments)
         self._to_move_in.clear()
 
     def collect_garbage(self, dice: random.Random) -> None:
         needed = {path for kept in self._checkpoints for path in kept.snapshot.files()}
         needed |= {path for snapshot in self._to_move_in for path in snapshot.files()}
-        for path in self.truth.book.garbage(needed | {str(r.run.path) for r in self._under_way}):
+        for path in self.truth.book.garbage(needed | {str(r.segment.path) for r in self._under_way}):
             self._files.delete(path)
             self._durable.forget(path)
 
@@ -228,11 +228,11 @@ class History:
     # -- what the state is
 
     def check(self) -> None:
-        """All of it is right if read from the runs."""
+        """All of it is right if read from the segments."""
         found: Contents = {name: {} for name in TABLES}
         for subtask in range(self.parallelism):
             handle = self.truth.book.handles[_NODE, subtask]
-            assert len({handle.root, *(run.version for run in handle.runs)}) == len(handle.runs) + 1
+            assert len({handle.root, *(segment.version for segment in handle.segments)}) == len(handle.segments) + 1
             store = open_store(None, handle, self._groups(subtask), self._files.read)
             assert isinstance(store, HeapStore)
             for name, base in store._bases.items():
@@ -266,7 +266,7 @@ class History:
     def _follow(self, subtask: int) -> Store:
         """The store of a worker, brought to where the job is."""
         settings = BackendSettings(self._kind, replace(RocksSettings(), directories=(str(self.folder),)))
-        place = Place(f"run-{self._runs}", _NODE, subtask, MAX)
+        place = StoreOwner(f"execution-{self._executions}", _NODE, subtask, MAX)
         handle = self.truth.book.handles[_NODE, subtask]
         store = open_store(self._stores.get(subtask), handle, self._groups(subtask), self._files.read, settings, place)
         self._stores[subtask] = store

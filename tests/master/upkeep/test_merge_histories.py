@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beadline.state.backend_settings import HEAP, ROCKSDB
-from beadline.state.runs import slicing
+from beadline.state.segments import slicing
 from tests.master.soon import merge_soon
 from tests.master.upkeep.histories import LARGEST, History
 from tests.state.contract.subject import let_go
@@ -73,7 +73,7 @@ def lived(kind: str, parallelism: int, events: list[tuple[str, int]]) -> None:
 
 @pytest.mark.parametrize("seed", [17, 75, 131, 199, 232])
 def test_histories_that_once_went_wrong(seed: int, small: None) -> None:
-    """Windows shared a run, and a merge was taken into a chain that was not the one that had been merged."""
+    """Spans shared a segment, and a merge was taken into a chain that was not the one that had been merged."""
     dice = random.Random(seed)
     events = [(dice.choice([*_OFTEN * 3, *_SELDOM]), dice.randrange(1 << 16)) for _ in range(40)]
     lived(HEAP, dice.randint(1, LARGEST), events)

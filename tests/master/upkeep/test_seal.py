@@ -11,10 +11,10 @@ from beadline.graph.plan import Plan
 from beadline.master.upkeep import seal
 from beadline.runtime.failure import Failure
 from beadline.runtime.messages import SubtaskAck, TaskAck
-from beadline.state.runs.version import Handle
+from beadline.state.segments.version import KeyedStateHandle
 from tests.graph.programs import Program, by, same
 
-HANDLES = {(2, 0): Handle("root-0"), (2, 1): Handle("root-1")}
+HANDLES = {(2, 0): KeyedStateHandle("root-0"), (2, 1): KeyedStateHandle("root-1")}
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_what_spark_gives_up_on_is_done_again() -> None:
     assert tasks(FewSlots(), 1, sometimes).run([1, 2, 3]) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("a broken disk"), VersionError("a damaged run")])
+@pytest.mark.parametrize("error", [RuntimeError("a broken disk"), VersionError("a damaged segment")])
 def test_what_fails_every_time_ends_the_work(error: Exception) -> None:
     cluster = FewSlots()
     seen: list[int] = []

@@ -24,16 +24,16 @@ from beadline.runtime.messages import MergeResult, SubtaskAck
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range, subtask_of_key_group
 from beadline.state.operator.handles import LIST, OperatorStateHandle, StateContent, StateRef, encode, read_ref, store
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.run import (
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.segment import (
     TableChanges,
     count_entries,
-    decode_run,
-    encode_run,
+    decode_segment,
+    encode_segment,
     merge_contents,
     without_tombstones,
 )
-from beadline.state.runs.version import RunRef, next_version
+from beadline.state.segments.version import SegmentRef, next_version
 from beadline.state.store import open_store
 from tests.graph.programs import Program, by, same
 
@@ -69,7 +69,7 @@ class Counts:
 
     def __init__(self, plan: Plan, folder: Path, job: str = "job") -> None:
         self.plan = plan
-        self.files = RunFiles(str(folder))
+        self.files = SegmentFiles(str(folder))
         self.truth = Truth(job, plan, self.files)
         self.node = plan.nodes[node_of(plan, "sums")]
         self.truth.positions[node_of(plan, "numbers")] = {"offset": 0}
@@ -98,26 +98,28 @@ class Counts:
         ack = SubtaskAck(self.node.id, subtask, keys=len(changes))
         appended = {key: (False, [value]) for key, value in changes.items() if value is not None}
         tables = {"v": TableChanges("value", False, dict(changes)), "l": TableChanges("list", False, appended)}
-        data = encode_run({name: table for name, table in tables.items() if table.changes}, GROUPS)
+        data = encode_segment({name: table for name, table in tables.items() if table.changes}, GROUPS)
         if data:
             version = next_version(self.truth.book.handles[self.node.id, subtask].version, data)
             place: dict[str, Any] = {"inline": data}
             if to_file:
                 place = {"path": self.files.write(f"{version}.run", data)}
-            ack.delta = RunRef(version, len(changes), len(data), **place)
+            ack.delta = SegmentRef(version, len(changes), len(data), **place)
         return ack
 
     def merge(self) -> int:
         """Merge what the book wants merged, as workers do."""
         results = []
         for request in self.truth.book.merges():
-            content = merge_contents(decode_run(self.files.read(run), run.key_groups) for run in request.runs)
+            content = merge_contents(
+                decode_segment(self.files.read(segment), segment.key_groups) for segment in request.segments
+            )
             if request.from_root:
                 content = without_tombstones(content)
-            data = encode_run(content, request.max_parallelism, by_key=True)
-            last = request.runs[-1].version
+            data = encode_segment(content, request.max_parallelism, by_key=True)
+            last = request.segments[-1].version
             path = self.files.write(f"merged-{last}.run", data)
-            results.append(MergeResult(request, RunRef(last, count_entries(content), len(data), path=path)))
+            results.append(MergeResult(request, SegmentRef(last, count_entries(content), len(data), path=path)))
         self.truth.book.take_merges(results)
         return len(results)
 
@@ -183,7 +185,8 @@ def test_a_truth_comes_back_as_it_was(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to_file", [False, True], ids=["inline", "in files"])
 @pytest.mark.parametrize("sizes", [(1, 2, 4, 3, 1), (4, 1, 4), (3, 16, 2), (2, 3, 2, 3, 1)])
 def test_state_goes_where_its_keys_go(sizes: tuple[int, ...], to_file: bool, merging: bool, tmp_path: Path) -> None:
-    """Also if it was rescaled before: subtasks then share runs in which the keys of others are as they once were."""
+    """Also if it was rescaled before: subtasks then share segments in which the keys of others are as they once
+    were."""
     chance = random.Random(str((sizes, to_file, merging)))
     counts = Counts(make_plan(sizes[0]), tmp_path)
     merged = 0
@@ -197,7 +200,7 @@ def test_state_goes_where_its_keys_go(sizes: tuple[int, ...], to_file: bool, mer
             merged += counts.merge() if merging else 0
         counts.check()
     assert bool(merged) == merging
-    versions = [run.version for handle in counts.truth.book.handles.values() for run in handle.runs]
+    versions = [segment.version for handle in counts.truth.book.handles.values() for segment in handle.segments]
     assert len(set(versions)) == len(versions) or counts.node.parallelism > 1
 
 
@@ -231,7 +234,7 @@ def test_one_chain_names_a_version_once(tmp_path: Path) -> None:
     for size in (2, 1, 3, 1):
         counts = counts.rescaled(size, tmp_path)
         for handle in counts.truth.book.handles.values():
-            versions = [handle.root, *(run.version for run in handle.runs)]
+            versions = [handle.root, *(segment.version for segment in handle.segments)]
             assert len(set(versions)) == len(versions)
     counts.check()
 
@@ -277,9 +280,9 @@ def test_another_job_has_its_own_versions(tmp_path: Path) -> None:
 
 
 def restored(snapshot: Snapshot, plan: Plan, folder: Path, ignore: bool = False, skip: bool = False) -> Truth:
-    truth = Truth("job", plan, RunFiles(str(folder)))
+    truth = Truth("job", plan, SegmentFiles(str(folder)))
     truth.positions[node_of(plan, "numbers")] = {"offset": -1}
-    truth.restore(snapshot, RunFiles(str(folder)), 0, ignore, skip)
+    truth.restore(snapshot, SegmentFiles(str(folder)), 0, ignore, skip)
     return truth
 
 

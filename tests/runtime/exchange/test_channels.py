@@ -14,13 +14,13 @@ from beadline.errors import ChannelError, JobExecutionError
 from beadline.master.upkeep import seal
 from beadline.runtime.exchange import writer
 from beadline.runtime.exchange.gate import ChannelCheck
-from beadline.runtime.exchange.rows import BARRIER, BROADCAST_SEQ, DATA, DESCRIPTOR, Row
+from beadline.runtime.exchange.rows import BARRIER, BROADCAST_SEQ, DATA, DESCRIPTOR, WireRow
 from beadline.runtime.task.task import Task
 from tests.graph.programs import Program, by, same
 from tests.runtime.harness import Given, Job
 
 RECORDS = {1: [list(range(40)), list(range(40, 60))]}
-Edit = Callable[[list[Row]], list[Row]]
+Edit = Callable[[list[WireRow]], list[WireRow]]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job(program, tmp_path)
 
 
-def chunks(rows: list[Row]) -> list[Row]:
+def chunks(rows: list[WireRow]) -> list[WireRow]:
     return [row for row in rows if row.kind == DATA and row.target == 1]
 
 
@@ -49,7 +49,7 @@ def refuse(job: Job, edit: Edit, message: str) -> None:
     assert job.out == {}
 
 
-def without(rows: list[Row], row: Row) -> list[Row]:
+def without(rows: list[WireRow], row: WireRow) -> list[WireRow]:
     return [other for other in rows if other is not row]
 
 
@@ -65,7 +65,7 @@ def test_a_dropped_chunk(job: Job, position: int) -> None:
 
 @pytest.mark.parametrize("position", [0, 1, -1])
 def test_a_doubled_chunk(job: Job, position: int) -> None:
-    def double(rows: list[Row]) -> list[Row]:
+    def double(rows: list[WireRow]) -> list[WireRow]:
         row = chunks(rows)[position]
         rows.insert(rows.index(row), row)
         return rows
@@ -74,7 +74,7 @@ def test_a_doubled_chunk(job: Job, position: int) -> None:
 
 
 def test_chunks_in_another_order(job: Job) -> None:
-    def swap(rows: list[Row]) -> list[Row]:
+    def swap(rows: list[WireRow]) -> list[WireRow]:
         channel = chunks(rows)[0].channel
         first, second = [rows.index(row) for row in chunks(rows) if row.channel == channel][:2]
         rows[first], rows[second] = rows[second], rows[first]
@@ -84,18 +84,18 @@ def test_chunks_in_another_order(job: Job) -> None:
 
 
 def test_an_altered_chunk(job: Job) -> None:
-    def alter(rows: list[Row]) -> list[Row]:
+    def alter(rows: list[WireRow]) -> list[WireRow]:
         row = chunks(rows)[0]
-        segments = pickle.loads(row.payload)
-        records, times, keys = segments[0]
-        payload = pickle.dumps([([-1, *records[1:]], times, keys), *segments[1:]])
+        elements = pickle.loads(row.payload)
+        records, times, keys = elements[0]
+        payload = pickle.dumps([([-1, *records[1:]], times, keys), *elements[1:]])
         return [row._replace(payload=payload) if other is row else other for other in rows]
 
     refuse(job, alter, r"the barrier says \d+ chunks, \d+ records, digest")
 
 
 def test_a_missing_barrier(job: Job) -> None:
-    def drop(rows: list[Row]) -> list[Row]:
+    def drop(rows: list[WireRow]) -> list[WireRow]:
         return without(rows, next(row for row in rows if row.kind == BARRIER and row.target == 1))
 
     refuse(job, drop, r"no barrier came through 1 channels, the first is channel source\[\d\] -> map\[1\]")
@@ -106,7 +106,7 @@ def test_a_second_barrier(job: Job) -> None:
 
 
 def test_a_chunk_behind_the_barrier(job: Job) -> None:
-    def late(rows: list[Row]) -> list[Row]:
+    def late(rows: list[WireRow]) -> list[WireRow]:
         row = chunks(rows)[-1]
         return [*without(rows, row), row]
 
@@ -114,7 +114,7 @@ def test_a_chunk_behind_the_barrier(job: Job) -> None:
 
 
 def test_a_row_of_an_unknown_channel(job: Job) -> None:
-    def stray(rows: list[Row]) -> list[Row]:
+    def stray(rows: list[WireRow]) -> list[WireRow]:
         return [*rows, chunks(rows)[0]._replace(channel=99)]
 
     refuse(job, stray, "level 1, partition 1 got a row of unknown channel 99")
@@ -123,7 +123,7 @@ def test_a_row_of_an_unknown_channel(job: Job) -> None:
 def test_a_row_for_another_subtask(job: Job) -> None:
     """A wrong destination is wrapped silently by the exchange, so the task looks at it."""
 
-    def wrap(rows: list[Row]) -> list[Row]:
+    def wrap(rows: list[WireRow]) -> list[WireRow]:
         row = chunks(rows)[0]
         return [row._replace(dest=3) if other is row else other for other in rows]
 
@@ -137,7 +137,7 @@ def test_two_attempts_of_one_sender(job: Job, tmp_path: Path) -> None:
     program.collect((source, by(same)), (program.map(source), by(same)))
     double = Job(program, tmp_path)
 
-    def mix(rows: list[Row]) -> list[Row]:
+    def mix(rows: list[WireRow]) -> list[WireRow]:
         at = next(i for i, row in enumerate(rows) if row.kind == BARRIER)
         count, digest, level, partition, _, failed = pickle.loads(rows[at].payload)
         rows[at] = rows[at]._replace(payload=pickle.dumps((count, digest, level, partition, "other", failed)))
@@ -148,7 +148,7 @@ def test_two_attempts_of_one_sender(job: Job, tmp_path: Path) -> None:
 
 
 def test_a_task_without_its_descriptor(job: Job) -> None:
-    def drop(rows: list[Row]) -> list[Row]:
+    def drop(rows: list[WireRow]) -> list[WireRow]:
         return [row for row in rows if row.target != 1 or row.kind not in (DESCRIPTOR, DATA)]
 
     with pytest.raises(JobExecutionError, match="no descriptor"):
@@ -157,9 +157,9 @@ def test_a_task_without_its_descriptor(job: Job) -> None:
 
 def test_consumers_that_read_different_attempts_are_not_sealed(job: Job) -> None:
     """One consumer reads what a sender sent at first, the other what it sent when it ran again."""
-    first: dict[int, list[Row]] = {}
+    first: dict[int, list[WireRow]] = {}
 
-    def remember(level: int, partition: int, rows: list[Row]) -> list[Row]:
+    def remember(level: int, partition: int, rows: list[WireRow]) -> list[WireRow]:
         if level == 1:
             first[partition] = list(rows)
         return rows
@@ -167,7 +167,7 @@ def test_consumers_that_read_different_attempts_are_not_sealed(job: Job) -> None
     job.attempt({1: [[1, 2, 3], [4]]}, meddle=remember)
     old = [row for row in first[1] if row.target == 1 and row.kind != DESCRIPTOR]
 
-    def mix(level: int, partition: int, rows: list[Row]) -> list[Row]:
+    def mix(level: int, partition: int, rows: list[WireRow]) -> list[WireRow]:
         if (level, partition) != (1, 1):
             return rows
         return [row for row in rows if row.target != 1 or row.kind == DESCRIPTOR] + old
@@ -180,9 +180,9 @@ def test_consumers_that_read_different_attempts_are_not_sealed(job: Job) -> None
 def test_broadcast_rows_start_at_their_own_number() -> None:
     check = ChannelCheck("c", broadcast=True)
     payload = pickle.dumps([([1], None, None)])
-    assert check.chunk(Row(0, 1, 0, BROADCAST_SEQ, DATA, payload)) == [([1], None, None)]
+    assert check.chunk(WireRow(0, 1, 0, BROADCAST_SEQ, DATA, payload)) == [([1], None, None)]
     with pytest.raises(ChannelError, match="expected chunk"):
-        check.chunk(Row(0, 1, 0, 1, DATA, payload))
+        check.chunk(WireRow(0, 1, 0, 1, DATA, payload))
 
 
 # -- user code that fails
@@ -232,7 +232,7 @@ def test_a_key_without_an_encoding_is_the_users_failure(tmp_path: Path) -> None:
     assert (failure.operator, failure.record, failure.error_type) == ("key_by before out", "1", "KeyEncodingError")
 
 
-def test_a_lost_run_file_is_no_users_failure(tmp_path: Path) -> None:
+def test_a_lost_segment_file_is_no_users_failure(tmp_path: Path) -> None:
     """Spark may try again, and so may the master."""
     program = Program()
     program.collect(program.function("reduce", max, (program.source(Given()), by(same))))

@@ -15,7 +15,7 @@ from beadline.common import Types
 from beadline.graph.specs import Broadcast, Custom, Forward, Hash, Partitioning, Rebalance, Rescale, Shuffle
 from beadline.runtime.exchange import writer as writer_module
 from beadline.runtime.exchange.gate import ChannelCheck
-from beadline.runtime.exchange.rows import SCHEMA, Row, RowBuffer, read_rows, write_rows
+from beadline.runtime.exchange.rows import SCHEMA, RowBuffer, WireRow, read_rows, write_rows
 from beadline.runtime.exchange.writer import IDLE, ChannelWriter, make_writer
 from beadline.runtime.failure import UserCodeError
 from beadline.state.key_groups import key_group_of, subtask_of_key_group
@@ -37,7 +37,7 @@ class Link:
         self.begin()
 
     def begin(self, step: int = 1) -> Link:
-        self.rows: list[Row] = []
+        self.rows: list[WireRow] = []
         self.writer.begin(step, self.rows.append)
         return self
 
@@ -62,14 +62,14 @@ class Link:
             read: list[Any] = []
             for row in rows:
                 if row.dest == destination:
-                    for segment in check.chunk(row):
-                        if isinstance(segment, tuple):
-                            records, times, keys = segment
+                    for element in check.chunk(row):
+                        if isinstance(element, tuple):
+                            records, times, keys = element
                             assert times is None or len(times) == len(records)
                             assert keys is None or len(keys) == len(records)
                             read += zip(records, times or [None] * len(records), strict=True)
                         else:
-                            read.append(segment)
+                            read.append(element)
             check.barrier(seq, count, digest)
             got.append(read)
         return got
@@ -180,7 +180,7 @@ def test_forward_goes_to_its_own_number() -> None:
     program.collect(deep, (source, Forward()))
     plan = program.plan(parallelism=3)
     edge = next(e for e in plan.edges.values() if e.exchange and isinstance(e.partitioning, Forward))
-    rows: list[Row] = []
+    rows: list[WireRow] = []
     writer = make_writer(edge, plan.nodes[1], plan.nodes[3], 2)
     writer.begin(1, rows.append)
     writer.records([1, 2], None)
@@ -271,7 +271,7 @@ def test_chunks_are_cut_by_bytes(batch: int) -> None:
     assert link.writer.sent_bytes == sum(sizes)
 
 
-segments = st.lists(
+elements = st.lists(
     st.one_of(
         st.lists(st.integers(0, 50), max_size=12),
         st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=12).map(
@@ -284,7 +284,7 @@ segments = st.lists(
 )
 
 
-@given(segments, st.sampled_from([Hash(same, None), Rebalance(), Shuffle(), Broadcast()]), st.integers(1, 5))
+@given(elements, st.sampled_from([Hash(same, None), Rebalance(), Shuffle(), Broadcast()]), st.integers(1, 5))
 def test_what_is_sent_is_what_is_read(what: list[Any], partitioning: Partitioning, limit: int) -> None:
     """However small the chunks."""
     with pytest.MonkeyPatch.context() as patch:
@@ -310,9 +310,9 @@ def test_what_is_sent_is_what_is_read(what: list[Any], partitioning: Partitionin
 def test_rows_gather_into_chunks_of_a_few_megabytes() -> None:
     buffer = RowBuffer()
     assert buffer.take() == []
-    buffer.add(Row(1, 2, 3, -(1 << 61), 0, b"x"))
+    buffer.add(WireRow(1, 2, 3, -(1 << 61), 0, b"x"))
     assert not buffer.full
-    buffer.add(Row(1, 2, 3, 5, 1, b"y" * (4 << 20)))
+    buffer.add(WireRow(1, 2, 3, 5, 1, b"y" * (4 << 20)))
     assert buffer.full
     rows = buffer.take()
     assert not buffer.full
@@ -321,5 +321,5 @@ def test_rows_gather_into_chunks_of_a_few_megabytes() -> None:
     assert list(read_rows(iter([batch]))) == rows
     assert [row.seq for row in rows] == [-(1 << 61), 5]
     for _ in range(256):
-        buffer.add(Row(1, 2, 3, 5, 1, b""))
+        buffer.add(WireRow(1, 2, 3, 5, 1, b""))
     assert buffer.full

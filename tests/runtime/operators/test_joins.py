@@ -37,7 +37,7 @@ from beadline.datastream.window import (
 )
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
-from beadline.state.runs.files import read_run
+from beadline.state.segments.files import read_segment
 from beadline.state.store import open_store
 from tests.runtime.harness import Given, Job
 from tests.timestamps import At
@@ -123,8 +123,8 @@ def out(job: Job, name: str = "out") -> Counter[Any]:
 
 
 def left_in_state(job: Job) -> int:
-    """Slots that the runs of all subtasks amount to, timers included."""
-    return sum(open_store(None, handle, range(128), read_run).count() for handle in job.handles.values())
+    """Slots that the segments of all subtasks amount to, timers included."""
+    return sum(open_store(None, handle, range(128), read_segment).count() for handle in job.handles.values())
 
 
 # -- window joins
@@ -176,7 +176,7 @@ ASSIGNERS: dict[str, Any] = {
 }
 
 
-def windows_of(kind: str, left: list[Record], right: list[Record]) -> Iterator[tuple[list[Record], list[Record]]]:
+def spans_of(kind: str, left: list[Record], right: list[Record]) -> Iterator[tuple[list[Record], list[Record]]]:
     """The elements of both streams by key and window."""
     groups: dict[Any, tuple[list[Record], list[Record]]] = defaultdict(lambda: ([], []))
     sides = [(0, record) for record in left] + [(1, record) for record in right]
@@ -209,7 +209,7 @@ def joined(streams_: Any, function: Any, kind: str) -> Any:
 def test_window_join(
     tmp_path: Path, left: Any, right: Any, sizes: Any, seed: int, p: int, sources: int, kind: str
 ) -> None:
-    pairs = [(a, b) for first, second in windows_of(kind, left, right) for a, b in product(first, second)]
+    pairs = [(a, b) for first, second in spans_of(kind, left, right) for a, b in product(first, second)]
     expected = Counter(pair(a, b) for a, b in pairs)
     twice = Counter(pair(a, b) for a, b in pairs for _ in range((a[2] + b[2]) % 3))
 
@@ -229,7 +229,7 @@ def test_window_join(
 def test_co_group(
     tmp_path: Path, left: Any, right: Any, sizes: Any, seed: int, p: int, sources: int, kind: str
 ) -> None:
-    expected = Counter(next(iter(Outer().co_group(*groups))) for groups in windows_of(kind, left, right))
+    expected = Counter(next(iter(Outer().co_group(*groups))) for groups in spans_of(kind, left, right))
 
     def build(one: Any, two: Any) -> Any:
         return one.co_group(two).where(key).equal_to(key).window(ASSIGNERS[kind]).apply(Outer())
@@ -428,7 +428,7 @@ def buffered(job: Job) -> int:
     """Elements that are held for a match."""
     total = 0
     for handle in job.handles.values():
-        table = open_store(None, handle, range(128), read_run).table("_interval-join", "list", True)
+        table = open_store(None, handle, range(128), read_segment).table("_interval-join", "list", True)
         total += sum(len(items) for items in table.base.values())
     return total
 

@@ -202,7 +202,7 @@ def test_copies_in_one_process_are_one_object() -> None:
     digest = table.digest
     assert digest in lookup_table._tables
     del first, second
-    assert digest not in lookup_table._tables, "a table goes when its run goes"
+    assert digest not in lookup_table._tables, "a table goes when its segment goes"
 
 
 def test_a_table_that_is_too_large(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

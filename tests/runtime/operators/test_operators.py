@@ -158,7 +158,7 @@ def test_a_long_job_with_merges_in_a_sea_of_trouble(tmp_path: Path, seed: int) -
     calm = run(program, tmp_path, records, [99], None)
     rough = run(program, tmp_path, records, [1, 3], seed)
     assert by_key(rough.out["out"]) == by_key(calm.out["out"])
-    assert all(len(handle.runs) < 25 for handle in rough.book.handles.values()), "there were merges"
+    assert all(len(handle.segments) < 25 for handle in rough.book.handles.values()), "there were merges"
 
 
 def summed(left: Any, right: Any) -> Any:
@@ -553,7 +553,7 @@ def test_a_step_that_caught_up_sends_the_watermark(tmp_path: Path) -> None:
 
 
 def test_the_first_step_is_run_again_from_nothing(tmp_path: Path) -> None:
-    """Operators that an unsealed attempt left in a worker send the same watermarks again."""
+    """Operators that an unsealed try left in a worker send the same watermarks again."""
     program = Program()
     timed = with_times(program, program.source(Given(), parallelism=1))
     program.nodes[1].parallelism = 1
@@ -595,7 +595,7 @@ def test_functions_open_once_and_close_at_the_end(tmp_path: Path) -> None:
     assert sorted(LOG) == ["close 0", "close 1", "open 0/2", "open 1/2"]
 
 
-def test_a_worker_that_ends_a_run_closes_its_functions(tmp_path: Path) -> None:
+def test_a_worker_that_ends_an_execution_closes_its_functions(tmp_path: Path) -> None:
     LOG.clear()
     program = Program()
     program.map(program.source(Given()), function=Lifetime())

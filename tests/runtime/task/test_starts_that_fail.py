@@ -9,8 +9,8 @@ import pytest
 
 from beadline.api.process import KeyedProcessFunction
 from beadline.errors import JobExecutionError
-from beadline.state.runs.run import TableChanges, encode_run
-from beadline.state.runs.version import RunRef, next_version
+from beadline.state.segments.segment import TableChanges, encode_segment
+from beadline.state.segments.version import SegmentRef, next_version
 from tests.graph.programs import Program, by
 from tests.runtime.harness import Given, Job
 
@@ -45,10 +45,10 @@ def test_a_processing_time_timer_that_fails_is_a_failure_of_its_function(tmp_pat
 
 def test_state_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     job = alarmed(tmp_path)
-    (place,) = (place for place, handle in job.handles.items() if handle.runs)
+    (place,) = (place for place, handle in job.handles.items() if handle.segments)
     handle = job.handles[place]
-    data = encode_run({"strange": TableChanges("value", False, {"a": tmp_path})}, 128)
-    job.book.handles[place] = handle.plus(RunRef(next_version(handle.version, data), 1, len(data), inline=data))
+    data = encode_segment({"strange": TableChanges("value", False, {"a": tmp_path})}, 128)
+    job.book.handles[place] = handle.plus(SegmentRef(next_version(handle.version, data), 1, len(data), inline=data))
     job.workers = [job.new_worker() for _ in job.workers]
     with pytest.raises(JobExecutionError, match=r"state refers to pathlib\.\w*Path"):
         job.step(now=15)

@@ -1,4 +1,4 @@
-"""Whole jobs with RocksDB: the same results as on the heap, whatever is lost; and what merges of runs leave out."""
+"""Whole jobs with RocksDB: the same results as on the heap, whatever is lost; and what merges of segments leave out."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescript
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
-from beadline.runtime.merging import merge_in_worker
 from beadline.runtime.messages import MergeRequest
+from beadline.runtime.short_tasks.merging import merge_in_worker
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from tests.graph.programs import Program, by
 from tests.runtime.harness import Given, Job
@@ -98,7 +98,7 @@ def test_a_job_goes_back_to_an_older_version(tmp_path: Path, rocksdb: BackendSet
     assert {(name, total) for name, total, *_ in once} == {("a", 4), ("c", 4)}
 
 
-def test_a_worker_that_forgets_a_run_takes_its_files_along(tmp_path: Path, rocksdb: BackendSettings) -> None:
+def test_a_worker_that_forgets_an_execution_takes_its_files_along(tmp_path: Path, rocksdb: BackendSettings) -> None:
     program = Program()
     program.collect(program.function("process", Everything(), (program.source(Given(), parallelism=1), by(key))))
     job = Job(program, tmp_path, 2, backend=rocksdb)
@@ -122,14 +122,14 @@ class Fleeting(KeyedProcessFunction):
 
 
 @pytest.mark.parametrize("from_root", [True, False])
-def test_merging_runs_leaves_out_what_is_over_by_then(tmp_path: Path, from_root: bool) -> None:
+def test_merging_segments_leaves_out_what_is_over_by_then(tmp_path: Path, from_root: bool) -> None:
     program = Program()
     program.collect(program.function("process", Fleeting(), (program.source(Given(), parallelism=1), by(key))))
     job = Job(program, tmp_path, 1)
     for now in (1000, 1050, 1090):
         job.step({1: [[(f"{now}-{number}", number) for number in range(10)]]}, now=now)
     ((node, subtask), handle) = next(iter(job.handles.items()))
-    request = MergeRequest(node, subtask, 128, handle.runs, from_root)
+    request = MergeRequest(node, subtask, 128, handle.segments, from_root)
     result = merge_in_worker(job.engine.shipped, job.context, 1155, request)
     # What lies below may still hold an older value, which only a tombstone or the value itself can hide.
-    assert result.run.entries == (10 if from_root else 30)
+    assert result.segment.entries == (10 if from_root else 30)

@@ -71,17 +71,17 @@ def test_garbage_that_was_set_aside_goes_when_everything_is_walked(monkeypatch: 
         assert gc.get_freeze_count() > 0, "the next time is a minute away"
 
 
-def test_a_run_that_ends_has_everything_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Run(Node):
+def test_an_execution_that_ends_has_everything_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Execution(Node):
         def close(self) -> None:
             pass
 
-    run = Run()
-    seen = weakref.ref(run)
-    monkeypatch.setattr(worker, "_RUNS", {"ended": run, "live": Run()})
+    execution = Execution()
+    seen = weakref.ref(execution)
+    monkeypatch.setattr(worker, "_EXECUTIONS", {"ended": execution, "live": Execution()})
     with no_collection():
         pass
-    del run
+    del execution
     worker.forget_all_but(("live",))
     gc.collect()
     assert seen() is None

@@ -14,7 +14,7 @@ from pyspark import SparkFiles
 
 from beadline.errors import ConfigurationError, EnvironmentSetupError
 from beadline.runtime.worker import surroundings as module
-from beadline.runtime.worker.surroundings import CachedFile, Packed, Place, Surroundings, current_surroundings
+from beadline.runtime.worker.surroundings import CachedFile, Packed, Surroundings, Unpacked, current_surroundings
 
 
 @pytest.fixture
@@ -37,17 +37,17 @@ def test_what_names_a_shipped_module_is_unpickled_after_entering(root: Path) -> 
     by_reference = b"\x80\x04ctwin_in_archive\nname\n."
     with pytest.raises(ModuleNotFoundError):
         pickle.loads(by_reference)
-    packed = pickle.loads(pickle.dumps(Packed(Surroundings(first=(Place("one"),)), by_reference)))
+    packed = pickle.loads(pickle.dumps(Packed(Surroundings(first=(Unpacked("one"),)), by_reference)))
     assert packed.open()() == "one"
 
 
 def test_other_surroundings_take_the_place_of_these(root: Path) -> None:
     path, folder = sys.path[:], os.getcwd()
     last = str(root.parent)
-    Surroundings(first=(Place("one"),), last_folders=(last,), links=(("a/words", Place("two")),)).enter()
+    Surroundings(first=(Unpacked("one"),), last_folders=(last,), links=(("a/words", Unpacked("two")),)).enter()
     assert sys.path == [str(root / "one"), *path, last]
     assert os.path.realpath("a/words") == str(root / "two")
-    Surroundings(first=(Place("two"),)).enter()
+    Surroundings(first=(Unpacked("two"),)).enter()
     assert sys.path == [str(root / "two"), *path]
     assert os.getcwd() == folder
     Surroundings().enter()
@@ -58,15 +58,15 @@ def test_a_name_that_is_taken_by_something_else_is_told(root: Path, monkeypatch:
     """On a cluster Spark's files are in the executor's working directory, which all jobs share."""
     os.chdir(root)
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: ".")
-    Surroundings(links=(("words", Place("one")),)).enter()
-    Surroundings(links=(("words", Place("one")), ("more", Place("two")))).enter()
+    Surroundings(links=(("words", Unpacked("one")),)).enter()
+    Surroundings(links=(("words", Unpacked("one")), ("more", Unpacked("two")))).enter()
     assert os.getcwd() == str(root)
     with pytest.raises(EnvironmentSetupError, match="another target_dir"):
-        Surroundings(links=(("words", Place("two")),)).enter()
+        Surroundings(links=(("words", Unpacked("two")),)).enter()
 
 
 def test_cached_files_are_found_by_name(root: Path) -> None:
-    Surroundings(cached_files=(CachedFile("twin", Place("one", "twin_in_archive.py"), executable=True),)).enter()
+    Surroundings(cached_files=(CachedFile("twin", Unpacked("one", "twin_in_archive.py"), executable=True),)).enter()
     path = current_surroundings().cached_file("twin")
     assert os.access(path, os.X_OK)
     with pytest.raises(ConfigurationError, match="the registered names are: twin"):

@@ -206,8 +206,8 @@ def live_through(events: list[Any]) -> None:
                     worker.forget_functions()  # user code raised: functions are thrown away in the middle of the step
         elif what == "merge":
             start, length = given_
-            if len(subtask.handle.runs) > 1:
-                start %= len(subtask.handle.runs) - 1
+            if len(subtask.handle.segments) > 1:
+                start %= len(subtask.handle.segments) - 1
                 subtask.merge(start, start + length)
         elif what == "crash":
             workers[given_[0]] = Worker()
@@ -248,8 +248,8 @@ def check_split_by_key_group(subtask: Subtask, model: Model) -> None:
     st.integers(0, 5),
     st.integers(2, 6),
 )
-def test_maps_keep_their_order_when_runs_are_merged(steps: list[Any], start: int, length: int) -> None:
-    """A worker that rebuilds its store from merged runs goes through a map in the same order as one that kept it: a
+def test_maps_keep_their_order_when_segments_are_merged(steps: list[Any], start: int, length: int) -> None:
+    """A worker that rebuilds its store from merged segments goes through a map in the same order as one that kept it: a
     re-run then sends the same rows."""
     subtask, worker = Subtask(), Worker()
     for number, operations in enumerate(steps):
@@ -266,8 +266,8 @@ def test_maps_keep_their_order_when_runs_are_merged(steps: list[Any], start: int
     subtask.begin(worker)
     worker.backend.scope.slot = "a"
     kept = list(worker.map.items())
-    if len(subtask.handle.runs) > 1:
-        start %= len(subtask.handle.runs) - 1
+    if len(subtask.handle.segments) > 1:
+        start %= len(subtask.handle.segments) - 1
         subtask.merge(start, start + length)
     rebuilt = Worker()
     subtask.begin(rebuilt)

@@ -1,4 +1,4 @@
-"""Whatever happens to steps, workers and runs: heap, RocksDB and plain dictionaries say the same."""
+"""Whatever happens to steps, workers and segments: heap, RocksDB and plain dictionaries say the same."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Trio:
             self.past.append((self.heap.handle, copy.deepcopy(self.model)))
 
     def merge(self, start: int, length: int) -> None:
-        if len(self.heap.handle.runs) > 1:
-            start %= len(self.heap.handle.runs) - 1
+        if len(self.heap.handle.segments) > 1:
+            start %= len(self.heap.handle.segments) - 1
             self.heap.merge(start, start + length)
             self.rocks.handle = self.heap.handle
 

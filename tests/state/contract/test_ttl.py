@@ -143,14 +143,14 @@ def test_what_nobody_touches_is_swept_out(make: Make, kind: str) -> None:
 
 
 @every_kind
-def test_merging_runs_drops_what_is_over(make: Make, kind: str) -> None:
+def test_merging_segments_drops_what_is_over(make: Make, kind: str) -> None:
     subject = make(MAKE[kind]())
     for now in (100, 105):
         with subject.step(now=now) as step:
             for number in range(10):
                 WRITE[kind](step.at((now, number))["s"], number)
     subject.merge(now=112)
-    assert subject.handle.runs[0].entries == 10
+    assert subject.handle.segments[0].entries == 10
     assert {slot[0] for slot in subject.stored("s", TABLE[kind])} >= {105}
     subject.lose()
     assert {slot[0] for slot in subject.stored("s", TABLE[kind])} == {105}
@@ -164,7 +164,7 @@ def test_merging_leaves_what_may_still_be_read(make: Make, kind: str) -> None:
     with subject.step(now=101) as step:
         WRITE[kind](step.at("l")["s"], 8)
     subject.merge(now=500)
-    assert subject.handle.runs[0].entries == 2
+    assert subject.handle.segments[0].entries == 2
 
 
 def test_items_of_a_list_expire_one_by_one(make: Make) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescriptor
 from beadline.errors import StateAccessError, VersionError
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.version import Handle, RunRef, next_version, root_version
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
 from beadline.state.store import open_store
 from tests.state.subtask import ALL_GROUPS, ANY, Subtask, Worker
 
@@ -33,7 +33,7 @@ def test_everything_removed_merges_to_nothing() -> None:
     write(subtask, worker, 1)
     write(subtask, worker, None)
     subtask.merge(0, 2)
-    assert subtask.handle.runs[0].inline == b""
+    assert subtask.handle.segments[0].inline == b""
     assert read(subtask, Worker()) is None
     write(subtask, worker, 5)
     assert read(subtask, Worker()) == 5
@@ -49,16 +49,16 @@ def test_versions_name_their_history() -> None:
 
 
 def test_a_handle_gives_what_follows_a_version() -> None:
-    runs = tuple(RunRef(f"v{number}", 1, 1, inline=b"x") for number in range(5))
-    handle = Handle("root", runs)
+    segments = tuple(SegmentRef(f"v{number}", 1, 1, inline=b"x") for number in range(5))
+    handle = KeyedStateHandle("root", segments)
     assert handle.version == "v4"
-    assert handle.after("root") == runs
-    assert handle.after("v2") == runs[3:]
+    assert handle.after("root") == segments
+    assert handle.after("v2") == segments[3:]
     assert handle.after("v4") == ()
     assert handle.after("elsewhere") is None
-    merged = RunRef("v3", 3, 3, inline=b"xxx")
+    merged = SegmentRef("v3", 3, 3, inline=b"xxx")
     replaced = handle.replacing(1, 4, merged)
-    assert replaced.runs == (runs[0], merged, runs[4])
+    assert replaced.segments == (segments[0], merged, segments[4])
     assert replaced.after("v2") is None
 
 
@@ -70,28 +70,28 @@ def test_a_name_belongs_to_one_descriptor() -> None:
 
 
 def test_files_are_written_whole_and_read_in_part(tmp_path: Path) -> None:
-    files = RunFiles(f"file://{tmp_path}")
+    files = SegmentFiles(f"file://{tmp_path}")
     path = files.write("a.pack", b"0123456789")
     assert files.write("a.pack", b"0123456789") == path
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.pack"]
-    assert files.read(RunRef("v", 1, 4, path=path, offset=3)) == b"3456"
-    assert files.read(RunRef("v", 1, 2, inline=b"in")) == b"in"
+    assert files.read(SegmentRef("v", 1, 4, path=path, offset=3)) == b"3456"
+    assert files.read(SegmentRef("v", 1, 2, inline=b"in")) == b"in"
     with pytest.raises(VersionError, match="is cut short: 1 bytes"):
-        files.read(RunRef("v", 1, 4, path=path, offset=9))
+        files.read(SegmentRef("v", 1, 4, path=path, offset=9))
     files.delete(path)
     files.delete(path)
     with pytest.raises(VersionError, match="can't read"):
-        files.read(RunRef("v", 1, 4, path=path))
+        files.read(SegmentRef("v", 1, 4, path=path))
 
 
 def test_a_store_is_opened_from_files(tmp_path: Path) -> None:
-    files, subtask, worker = RunFiles(str(tmp_path)), Subtask(), Worker()
+    files, subtask, worker = SegmentFiles(str(tmp_path)), Subtask(), Worker()
     for number in range(3):
         write(subtask, worker, number)
-    handle = Handle(subtask.handle.root)
-    for run in subtask.handle.runs:
-        assert run.inline is not None
-        path = files.write(f"{run.version}.run", run.inline)
-        handle = handle.plus(RunRef(run.version, run.entries, run.size, path=path))
+    handle = KeyedStateHandle(subtask.handle.root)
+    for segment in subtask.handle.segments:
+        assert segment.inline is not None
+        path = files.write(f"{segment.version}.run", segment.inline)
+        handle = handle.plus(SegmentRef(segment.version, segment.entries, segment.size, path=path))
     store = open_store(None, handle, ALL_GROUPS, files.read)
     assert store.table("value", "value").base == {"k": 2}

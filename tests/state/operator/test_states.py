@@ -35,8 +35,8 @@ from beadline.state.operator.handles import (
     with_unions,
 )
 from beadline.state.operator.states import OperatorStateBackend
-from beadline.state.runs.files import RunFiles
-from beadline.state.runs.version import RunRef
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.version import SegmentRef
 
 ANY = Types.PICKLED_BYTE_ARRAY()
 NUMBERS = ListStateDescriptor("numbers", Types.LONG())
@@ -45,15 +45,15 @@ RULES = MapStateDescriptor("rules", Types.STRING(), ANY)
 RULES_BY_NUMBER = MapStateDescriptor("by number", Types.DOUBLE(), ANY)
 
 
-def inline(data: bytes, entries: int, mode: str) -> RunRef:
-    return RunRef(handles.digest_of(data), entries, len(data), inline=data)
+def inline(data: bytes, entries: int, mode: str) -> SegmentRef:
+    return SegmentRef(handles.digest_of(data), entries, len(data), inline=data)
 
 
-def refuse(data: bytes, entries: int, mode: str) -> RunRef:
+def refuse(data: bytes, entries: int, mode: str) -> SegmentRef:
     raise AssertionError("nothing has changed")
 
 
-def read(ref: RunRef) -> bytes:
+def read(ref: SegmentRef) -> bytes:
     assert ref.inline is not None
     return ref.inline
 
@@ -161,7 +161,7 @@ def test_what_has_not_changed_is_not_stored_again() -> None:
     backend.list_state(NUMBERS).add(3)
     changed: list[str] = []
 
-    def keep(data: bytes, entries: int, mode: str) -> RunRef:
+    def keep(data: bytes, entries: int, mode: str) -> SegmentRef:
         changed.append(mode)
         return inline(data, entries, mode)
 
@@ -287,7 +287,7 @@ def test_a_strangers_state_runs_no_code() -> None:
 
 
 def test_large_pieces_are_files_named_by_their_content(tmp_path: Path) -> None:
-    files = RunFiles(str(tmp_path))
+    files = SegmentFiles(str(tmp_path))
     data = encode(StateContent(LIST, list(range(1000))))
     assert handles.store(data, 1000, files, len(data)).inline == data
     ref = handles.store(data, 1000, files, len(data) - 1)
@@ -402,9 +402,9 @@ def test_handles_are_dealt_out_again_and_again(
     tmp_path_factory: pytest.TempPathFactory, items: list[list[int]], news: list[int], inline_limit: int
 ) -> None:
     """Whatever the way, nothing is lost or doubled, unions stay whole and no class of the user's is loaded."""
-    files = RunFiles(str(tmp_path_factory.mktemp("state")))
+    files = SegmentFiles(str(tmp_path_factory.mktemp("state")))
 
-    def keep(data: bytes, entries: int, mode: str) -> RunRef:
+    def keep(data: bytes, entries: int, mode: str) -> SegmentRef:
         return handles.store(data, entries, files, inline_limit)
 
     made: list[OperatorStateHandle] = []

@@ -27,7 +27,7 @@ from beadline.state.description import StateDescription
 from beadline.state.key_groups import BoxedKey, encode_key, indexed, key_group_of
 from beadline.state.parquet.columns import KeyedColumns
 from beadline.state.parquet.types import column_of
-from beadline.state.runs.run import TableChanges, sorted_rows
+from beadline.state.segments.segment import TableChanges, sorted_rows
 
 GROUPS = 16
 few = settings(max_examples=20)  # of each of many types

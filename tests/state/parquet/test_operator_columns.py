@@ -31,10 +31,10 @@ from beadline.state.operator.handles import (
     redistribute_handles,
 )
 from beadline.state.parquet.operator_columns import encode_operator_state, read_operator_state
-from beadline.state.parquet.run import encode_parquet
-from beadline.state.runs.files import RunFiles, read_run
-from beadline.state.runs.run import TableChanges, decode_run
-from beadline.state.runs.version import RunRef
+from beadline.state.parquet.segment import encode_parquet
+from beadline.state.segments.files import SegmentFiles, read_segment
+from beadline.state.segments.segment import TableChanges, decode_segment
+from beadline.state.segments.version import SegmentRef
 
 LONG, STRING = Types.LONG(), Types.STRING()
 ANY = Types.PICKLED_BYTE_ARRAY()
@@ -104,14 +104,14 @@ def test_the_file_says_which_state_it_is() -> None:
 
 
 def test_parts_may_be_files_of_either_kind(tmp_path: Any) -> None:
-    files = RunFiles(str(tmp_path))
+    files = SegmentFiles(str(tmp_path))
     old = encode(StateContent(LIST, [1, 2]))
     new = parquet(LIST, [3, "four", 5], LONG)
     refs = [
-        RunRef("a", 2, len(old), inline=old),
+        SegmentRef("a", 2, len(old), inline=old),
         files.store("b.parquet", new, "b", 3),
     ]
-    assert read_ref(StateRef(LIST, tuple(refs), (0, 1)), read_run).items == [1, 2, 3, "four", 5]
+    assert read_ref(StateRef(LIST, tuple(refs), (0, 1)), read_segment).items == [1, 2, 3, "four", 5]
     handles = [OperatorStateHandle({"s": StateRef(LIST, (ref,))}) for ref in refs]
     dealt = redistribute_handles(handles, 3, 128, files, 1 << 20)
     shares = [read_ref(handle.states["s"], files.read).items for handle in dealt]
@@ -132,5 +132,5 @@ def test_keyed_state_is_no_operator_state_and_the_other_way_round() -> None:
     keyed = encode_parquet(TableChanges("value", False, {1: 1}), StateDescription("s", "value"), LONG, 8)
     with pytest.raises(VersionError, match="my state holds keyed state of kind value, not operator state"):
         decode(keyed, where="my state")
-    with pytest.raises(VersionError, match="my run holds operator state"):
-        decode_run(parquet(LIST, [1]), where="my run")
+    with pytest.raises(VersionError, match="my segment holds operator state"):
+        decode_segment(parquet(LIST, [1]), where="my segment")

@@ -23,9 +23,9 @@ from beadline.state.rocks import store as rocks_store
 from beadline.state.rocks.keys import RowKeys, TimerKeys, decode_map_key, encode_map_key
 from beadline.state.rocks.store import RocksStore
 from beadline.state.rocks.tables import Remembered
-from beadline.state.runs import run as run_module
-from beadline.state.runs.run import RunReader, encode_run
-from beadline.state.runs.version import Handle, RunRef
+from beadline.state.segments import segment as segment_module
+from beadline.state.segments.segment import SegmentReader, encode_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Subject, let_go
 
 pytest.importorskip("rocksdict")
@@ -87,7 +87,7 @@ def test_small_state_is_in_a_database_that_stays_open(folder: Path) -> None:
 
 
 def test_workers_take_turns_each_with_its_own(folder: Path) -> None:
-    """Each reads from the runs what the other one wrote, and nothing else."""
+    """Each reads from the segments what the other one wrote, and nothing else."""
     one, two = subject(folder), subject(folder)
     for turn in range(6):
         mine, other = (one, two) if turn % 2 else (two, one)
@@ -149,14 +149,14 @@ def test_a_database_that_has_grown_becomes_the_common_one(folder: Path) -> None:
 def test_many_entries_in_few_bytes_are_large_too(folder: Path) -> None:
     one = subject(folder)
     fill(one)
-    run = one.handle.runs[-1]
-    many = RunRef(run.version, 3_000_000, run.size, inline=run.inline)
-    one.handle = Handle(one.handle.root, (*one.handle.runs[:-1], many))
+    segment = one.handle.segments[-1]
+    many = SegmentRef(segment.version, 3_000_000, segment.size, inline=segment.inline)
+    one.handle = KeyedStateHandle(one.handle.root, (*one.handle.segments[:-1], many))
     check(one)
     assert Path(store_of(one).folder).name == "1-0"
 
 
-def stay(folder: Path, handle: Handle, ready: Any) -> None:
+def stay(folder: Path, handle: KeyedStateHandle, ready: Any) -> None:
     """A worker that has a database of its own, a part in a common one, and is killed."""
     one = subject(folder, handle=handle)
     common = subject(folder, handle=handle, name="large", rocks=COMMON)
@@ -217,7 +217,7 @@ def test_a_worker_goes_on_with_the_database_that_another_left(folder: Path) -> N
     assert two.reads == 1
 
 
-def die(folder: Path, handle: Handle) -> None:
+def die(folder: Path, handle: KeyedStateHandle) -> None:
     """A worker that is killed in the middle: nothing is flushed, closed or unlocked."""
     one = subject(folder, handle=handle, rocks=COMMON)
     assert store_of(one).version == handle.version
@@ -271,26 +271,26 @@ def test_spark_says_where_local_files_go(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path}/a,{tmp_path}/b")
     given = RocksSettings(directories=(f"{tmp_path}/c",))
     places = [folders.enter_workplace(settings, "r", i) for settings, i in ((COMMON, 0), (COMMON, 1), (given, 5))]
-    assert [place.run_folder for place in places] == [f"{tmp_path}/{root}/beadline-rocksdb/r" for root in "abc"]
+    assert [place.execution_folder for place in places] == [f"{tmp_path}/{root}/beadline-rocksdb/r" for root in "abc"]
     for place in places:
         folders.leave_workplace(place)
-        assert not os.path.exists(place.run_folder)
+        assert not os.path.exists(place.execution_folder)
 
 
-# -- large runs
+# -- large segments
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of some thousand entries count as large, and have many blocks."""
-    monkeypatch.setattr(run_module, "_BLOCK_ENTRIES", 500)
+    """Segments of some thousand entries count as large, and have many blocks."""
+    monkeypatch.setattr(segment_module, "_BLOCK_ENTRIES", 500)
     monkeypatch.setattr(rocks_store, "_LOAD_ENTRIES", 1000)
     monkeypatch.setattr(rocks_store, "_BLOCKWISE_BYTES", 1000)
     monkeypatch.setattr(rocks_store, "_BATCH_BYTES", 10_000)
 
 
-def large_run(entries: int, by_key: bool, folder: Path) -> tuple[Subject, Subject]:
-    """A heap with one large run, and a RocksDB that has nothing yet."""
+def large_segment(entries: int, by_key: bool, folder: Path) -> tuple[Subject, Subject]:
+    """A heap with one large segment, and a RocksDB that has nothing yet."""
     heap = Subject(HEAP, "kept", folder, (VALUE, LIST, MAP), max_parallelism=13)
     for half in range(2):
         with heap.step() as step:
@@ -316,13 +316,13 @@ def same(heap: Subject, rocks: Subject) -> None:
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("by_key", [False, True])
 @pytest.mark.parametrize("from_file", [False, True])
-def test_a_large_run_is_loaded_block_by_block(folder: Path, by_key: bool, from_file: bool) -> None:
-    heap, rocks = large_run(5_000, by_key, folder)
-    run = heap.handle.runs[0]
+def test_a_large_segment_is_loaded_block_by_block(folder: Path, by_key: bool, from_file: bool) -> None:
+    heap, rocks = large_segment(5_000, by_key, folder)
+    segment = heap.handle.segments[0]
     if from_file:
         path = folder / "one.run"
-        path.write_bytes(b"something before" + (run.inline or b""))
-        ref = RunRef(run.version, run.entries, run.size, path=str(path), offset=16)
+        path.write_bytes(b"something before" + (segment.inline or b""))
+        ref = SegmentRef(segment.version, segment.entries, segment.size, path=str(path), offset=16)
         rocks.handle = type(rocks.handle)(rocks.handle.root, (ref,))
     same(heap, rocks)
     assert rocks.reads == (0 if from_file else 1)
@@ -340,8 +340,8 @@ def test_a_large_run_is_loaded_block_by_block(folder: Path, by_key: bool, from_f
 
 @pytest.mark.usefixtures("small_blocks")
 def test_a_load_that_broke_off_is_begun_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    heap, rocks = large_run(5_000, True, folder)
-    parts = RunReader.parts
+    heap, rocks = large_segment(5_000, True, folder)
+    parts = SegmentReader.parts
 
     def break_off(*arguments: Any) -> Iterator[Any]:
         for number, block in enumerate(parts(*arguments)):
@@ -349,18 +349,18 @@ def test_a_load_that_broke_off_is_begun_anew(folder: Path, monkeypatch: pytest.M
                 raise VersionError("broken")
             yield block
 
-    monkeypatch.setattr(RunReader, "parts", break_off)
+    monkeypatch.setattr(SegmentReader, "parts", break_off)
     with pytest.raises(VersionError, match="broken"), rocks.step():
         pass
     assert not list(folder.glob("beadline-rocksdb/loaded/worker-*/*")), "what it began is gone"
-    monkeypatch.setattr(RunReader, "parts", parts)
+    monkeypatch.setattr(SegmentReader, "parts", parts)
     same(heap, rocks)
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_runs_of_several_former_subtasks_are_loaded_like_one(folder: Path) -> None:
-    whole, _ = large_run(5_000, True, folder)
-    runs = []
+def test_segments_of_several_former_subtasks_are_loaded_like_one(folder: Path) -> None:
+    whole, _ = large_segment(5_000, True, folder)
+    segments = []
     for part in whole.rescaled(3):
         part.settings = backend_settings.BackendSettings()
         with part.step() as step:
@@ -368,8 +368,8 @@ def test_runs_of_several_former_subtasks_are_loaded_like_one(folder: Path) -> No
                 if key_group_of(("k", number), 13) in part.groups:
                     step.at(("k", number))["l"].add("last")
         part.merge()
-        runs.append(part.handle.runs[0].restricted(part.groups))
-    joined = Handle("joined", tuple(runs))
+        segments.append(part.handle.segments[0].restricted(part.groups))
+    joined = KeyedStateHandle("joined", tuple(segments))
     heap = Subject(HEAP, "kept", folder, whole.descriptors, max_parallelism=13, handle=joined)
     rocks = subject(folder, max_parallelism=13, name="joined", handle=joined)
     same(heap, rocks)
@@ -379,8 +379,8 @@ def test_runs_of_several_former_subtasks_are_loaded_like_one(folder: Path) -> No
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_large_run_on_top_of_others(folder: Path) -> None:
-    heap, _ = large_run(100, True, folder)
+def test_a_large_segment_on_top_of_others(folder: Path) -> None:
+    heap, _ = large_segment(100, True, folder)
     with heap.step() as step:
         for number in range(5_000):
             step.at(("k", number))["v"].update(-number)
@@ -505,8 +505,8 @@ def test_numbers_as_map_keys_sort_by_value() -> None:
     assert [decode_map_key(data or b"") for data in encoded] == numbers
 
 
-def test_rows_sort_by_key_group_and_encoded_key_as_runs_do(folder: Path) -> None:
-    heap, _ = large_run(500, True, folder)
+def test_rows_sort_by_key_group_and_encoded_key_as_segments_do(folder: Path) -> None:
+    heap, _ = large_segment(500, True, folder)
     slots = list(heap.stored("v", "value"))
     keys = RowKeys(1, 13, namespaced=False)
     expected = sorted(slots, key=lambda slot: (key_group_of(slot, 13), encode_key(slot)))
@@ -522,9 +522,9 @@ def test_timers_sort_by_time() -> None:
     assert [(keys.timestamp_of(row), keys.slot_from(row)) for row in rows] == [(time, "k\x00") for time in times]
 
 
-def test_an_empty_run_changes_nothing(folder: Path) -> None:
+def test_an_empty_segment_changes_nothing(folder: Path) -> None:
     one = subject(folder)
     fill(one)
-    assert encode_run({}, 16) == b""
-    one.handle = one.handle.plus(RunRef("nothing", 0, 0, inline=b""))
+    assert encode_segment({}, 16) == b""
+    one.handle = one.handle.plus(SegmentRef("nothing", 0, 0, inline=b""))
     check(one)

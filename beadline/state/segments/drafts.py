@@ -12,8 +12,8 @@ from typing import IO, Any
 import xxhash
 
 from beadline.state.disks import naming
-from beadline.state.runs import files
-from beadline.state.runs.version import RunRef
+from beadline.state.segments import files
+from beadline.state.segments.version import SegmentRef
 
 _COPY_BYTES = 4 << 20
 
@@ -48,7 +48,7 @@ class Draft:
 
     @property
     def checksum(self) -> str:
-        """As :func:`beadline.state.runs.version.checksum_of` gives it."""
+        """As :func:`beadline.state.segments.version.checksum_of` gives it."""
         return self._short.hexdigest()
 
     @property
@@ -80,9 +80,9 @@ class Draft:
         files.write_remote(path, iter(lambda: self._file.read(_COPY_BYTES), b""))
         self._file.close()
 
-    def store(self, name: str, version: str, entries: int) -> RunRef:
-        """Publish a file that holds one run, and give the reference with its checksum."""
-        return RunRef(version, entries, self.size, path=self.publish(name), checksum=self.checksum)
+    def store(self, name: str, version: str, entries: int) -> SegmentRef:
+        """Publish a file that holds one segment, and give the reference with its checksum."""
+        return SegmentRef(version, entries, self.size, path=self.publish(name), checksum=self.checksum)
 
     def __enter__(self) -> Draft:
         return self

@@ -1,4 +1,4 @@
-"""Merging runs slice by slice gives what merging them whole gives, and no slice is larger than it may be."""
+"""Merging segments slice by slice gives what merging them whole gives, and no slice is larger than it may be."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from hypothesis import strategies as st
 from beadline.errors import VersionError
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import encode_key, key_group_of
-from beadline.state.parquet.run import encode_parquet
-from beadline.state.runs import run as run_module
-from beadline.state.runs.files import RunFiles, read_range
-from beadline.state.runs.merging import merged
-from beadline.state.runs.run import (
-    RunContent,
-    RunWriter,
+from beadline.state.parquet.segment import encode_parquet
+from beadline.state.segments import segment as segment_module
+from beadline.state.segments.files import SegmentFiles, read_range
+from beadline.state.segments.merging import merged
+from beadline.state.segments.segment import (
+    SegmentContent,
+    SegmentWriter,
     TableChanges,
     count_entries,
-    decode_run,
-    encode_run,
+    decode_segment,
+    encode_segment,
     merge_contents,
     without_expired,
     without_tombstones,
 )
-from beadline.state.runs.version import RunRef, checksum_of
+from beadline.state.segments.version import SegmentRef, checksum_of
 
 GROUPS = 8
 TTL = 50
 keys = st.one_of(st.integers(0, 12), st.sampled_from("abcdef"), st.tuples(st.integers(0, 3)))
 times = st.lists(st.integers(0, 9), unique=True, max_size=3)
 stamped = st.tuples(st.integers(0, 100), st.integers())
-contents: st.SearchStrategy[RunContent] = st.fixed_dictionaries(
+contents: st.SearchStrategy[SegmentContent] = st.fixed_dictionaries(
     {},
     optional={
         "value": st.dictionaries(keys, st.one_of(st.none(), st.integers())).map(
@@ -62,14 +62,16 @@ contents: st.SearchStrategy[RunContent] = st.fixed_dictionaries(
 )
 
 
-def inline(content: RunContent, number: int = 0, **options: Any) -> RunRef:
-    data = encode_run(content, GROUPS, **options)
-    return RunRef(f"v{number}", count_entries(content), len(data), inline=data)
+def inline(content: SegmentContent, number: int = 0, **options: Any) -> SegmentRef:
+    data = encode_segment(content, GROUPS, **options)
+    return SegmentRef(f"v{number}", count_entries(content), len(data), inline=data)
 
 
-def whole(runs: Sequence[RunRef], groups: range, from_root: bool, now: int | None) -> RunContent:
+def whole(segments: Sequence[SegmentRef], groups: range, from_root: bool, now: int | None) -> SegmentContent:
     """What merging was before there were slices."""
-    content = merge_contents(decode_run(run.inline or b"", run.restricted(groups).key_groups) for run in runs)
+    content = merge_contents(
+        decode_segment(segment.inline or b"", segment.restricted(groups).key_groups) for segment in segments
+    )
     if from_root:
         content = without_tombstones(content)
         if now is not None:
@@ -77,8 +79,8 @@ def whole(runs: Sequence[RunRef], groups: range, from_root: bool, now: int | Non
     return {name: table for name, table in content.items() if table.changes}
 
 
-def gathered(parts: Any, seen: list[range] | None = None) -> RunContent:
-    content: RunContent = {}
+def gathered(parts: Any, seen: list[range] | None = None) -> SegmentContent:
+    content: SegmentContent = {}
     last = 0
     for groups, part in parts:
         assert groups.start >= last, "slices come in the order of key groups"
@@ -105,37 +107,37 @@ def gathered(parts: Any, seen: list[range] | None = None) -> RunContent:
     st.lists(st.none() | st.tuples(st.integers(0, GROUPS), st.integers(0, GROUPS)), min_size=4, max_size=4),
 )
 def test_slices_add_up_to_the_whole(
-    several: list[RunContent],
+    several: list[SegmentContent],
     budget: int,
     groups: list[int],
     from_root: bool,
     now: int | None,
     counting: list[tuple[int, int] | None],
 ) -> None:
-    runs = [inline(content, number, by_key=number == 0) for number, content in enumerate(several)]
-    runs = [replace(run, groups=counts) for run, counts in zip(runs, counting, strict=False)]
+    segments = [inline(content, number, by_key=number == 0) for number, content in enumerate(several)]
+    segments = [replace(segment, groups=counts) for segment, counts in zip(segments, counting, strict=False)]
     own = range(*groups)
-    parts = merged(runs, read_range, own, budget, from_root=from_root, now=now)
-    assert gathered(parts) == whole(runs, own, from_root, now)
+    parts = merged(segments, read_range, own, budget, from_root=from_root, now=now)
+    assert gathered(parts) == whole(segments, own, from_root, now)
 
 
 @given(st.lists(contents, min_size=1, max_size=3), st.sampled_from([1, 1500, 1 << 20]))
-def test_a_run_written_by_slices_equals_one_written_at_once(several: list[RunContent], budget: int) -> None:
-    runs = [inline(content, number) for number, content in enumerate(several)]
+def test_a_segment_written_by_slices_equals_one_written_at_once(several: list[SegmentContent], budget: int) -> None:
+    segments = [inline(content, number) for number, content in enumerate(several)]
     pieces: list[bytes] = []
-    writer = RunWriter(pieces.append, GROUPS, by_key=True)
-    for _, content in merged(runs, read_range, range(GROUPS), budget):
+    writer = SegmentWriter(pieces.append, GROUPS, by_key=True)
+    for _, content in merged(segments, read_range, range(GROUPS), budget):
         writer.add(content)
     writer.finish()
-    expected = whole(runs, range(GROUPS), True, None)
-    assert decode_run(b"".join(pieces)) == expected
+    expected = whole(segments, range(GROUPS), True, None)
+    assert decode_segment(b"".join(pieces)) == expected
     assert writer.entries == count_entries(expected)
 
 
-def test_only_its_own_key_groups_of_a_run_count() -> None:
+def test_only_its_own_key_groups_of_a_segment_count() -> None:
     every = {i: i for i in range(100)}
-    run = replace(inline({"v": TableChanges("value", False, every)}), groups=(2, 5))
-    content = gathered(merged([run], read_range, range(3, GROUPS)))
+    segment = replace(inline({"v": TableChanges("value", False, every)}), groups=(2, 5))
+    content = gathered(merged([segment], read_range, range(3, GROUPS)))
     assert content["v"].changes == {i: i for i in every if key_group_of(i, GROUPS) in (3, 4)}
 
 
@@ -143,22 +145,22 @@ def test_only_the_tables_that_are_asked_for_are_read() -> None:
     content = {name: TableChanges("value", False, {i: bytes(100) for i in range(50)}) for name in "abc"}
     sizes: list[int] = []
 
-    def counted(ref: RunRef, offset: int, size: int) -> bytes | memoryview:
+    def counted(ref: SegmentRef, offset: int, size: int) -> bytes | memoryview:
         sizes.append(size)
         return read_range(ref, offset, size)
 
-    run = inline(content)
-    found = gathered(merged([run], counted, range(GROUPS), tables={"b"}))
+    segment = inline(content)
+    found = gathered(merged([segment], counted, range(GROUPS), tables={"b"}))
     assert found == {"b": content["b"]}
-    assert sum(sizes) < run.size / 2
+    assert sum(sizes) < segment.size / 2
 
 
 def test_the_smaller_the_budget_the_more_slices() -> None:
-    run = inline({"v": TableChanges("value", False, {i: i for i in range(2000)})}, by_key=True)
+    segment = inline({"v": TableChanges("value", False, {i: i for i in range(2000)})}, by_key=True)
     seen: dict[int, list[range]] = {}
     for budget in (1 << 20, 100_000, 1):
         seen[budget] = []
-        gathered(merged([run], read_range, range(GROUPS), budget), seen[budget])
+        gathered(merged([segment], read_range, range(GROUPS), budget), seen[budget])
     assert seen[1 << 20] == [range(GROUPS)]
     assert len(seen[1 << 20]) < len(seen[100_000]) < len(seen[1])
 
@@ -179,44 +181,44 @@ def test_one_large_key_group_comes_in_parts_in_the_order_of_its_keys() -> None:
     assert found == whole([base, delta], range(3, 4), True, None)["v"].changes
 
 
-def test_each_block_of_a_sorted_run_is_read_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "_BLOCK_ENTRIES", 50)
-    run = inline({"v": TableChanges("value", False, {i: i for i in range(2000)})}, by_key=True)
+def test_each_block_of_a_sorted_segment_is_read_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_module, "_BLOCK_ENTRIES", 50)
+    segment = inline({"v": TableChanges("value", False, {i: i for i in range(2000)})}, by_key=True)
     reads: list[int] = []
 
-    def counted(ref: RunRef, offset: int, size: int) -> bytes | memoryview:
+    def counted(ref: SegmentRef, offset: int, size: int) -> bytes | memoryview:
         reads.append(offset)
         return read_range(ref, offset, size)
 
-    gathered(merged([run], counted, range(GROUPS), 100_000))
+    gathered(merged([segment], counted, range(GROUPS), 100_000))
     assert len(reads) <= 40 + 6, "40 blocks, and the index"
 
 
 def test_blocks_of_large_values_are_small() -> None:
     values = {i: bytes(100_000) for i in range(100)}
-    run = inline({"v": TableChanges("value", False, values)})
+    segment = inline({"v": TableChanges("value", False, values)})
     reads: list[int] = []
 
-    def counted(ref: RunRef, offset: int, size: int) -> bytes | memoryview:
+    def counted(ref: SegmentRef, offset: int, size: int) -> bytes | memoryview:
         reads.append(size)
         return read_range(ref, offset, size)
 
-    content = gathered(merged([run], counted, range(GROUPS)))
+    content = gathered(merged([segment], counted, range(GROUPS)))
     assert content["v"].changes == values
     assert max(reads) <= 4 << 20
 
 
-def test_parquet_files_and_runs_merge(tmp_path: Any) -> None:
+def test_parquet_files_and_segments_merge(tmp_path: Any) -> None:
     table = TableChanges("value", False, {i: i for i in range(500)})
     data = encode_parquet(table, StateDescription("v", "value", '"LONG"'), '"LONG"', GROUPS)
-    base = RunRef("v0", 500, len(data), inline=data)
+    base = SegmentRef("v0", 500, len(data), inline=data)
     delta = inline({"v": TableChanges("value", False, {7: None, 8: 800, 1000: 1})}, 1)
     content = gathered(merged([base, delta], read_range, range(GROUPS), 10_000))
     assert content["v"].changes == {**{i: i for i in range(500) if i != 7}, 8: 800, 1000: 1}
 
 
 def test_a_draft_is_seen_only_under_its_name(tmp_path: Any) -> None:
-    files = RunFiles(str(tmp_path))
+    files = SegmentFiles(str(tmp_path))
     with files.draft() as draft:
         draft.write(b"some ")
         draft.write(b"bytes")
@@ -227,14 +229,14 @@ def test_a_draft_is_seen_only_under_its_name(tmp_path: Any) -> None:
 
 
 def test_a_draft_that_is_never_published_leaves_nothing(tmp_path: Any) -> None:
-    with RunFiles(str(tmp_path)).draft() as draft:
+    with SegmentFiles(str(tmp_path)).draft() as draft:
         draft.write(b"some")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_is_cut_short_is_named(tmp_path: Any) -> None:
-    files = RunFiles(str(tmp_path))
-    data = encode_run({"v": TableChanges("value", False, {1: 1})}, GROUPS)
+    files = SegmentFiles(str(tmp_path))
+    data = encode_segment({"v": TableChanges("value", False, {1: 1})}, GROUPS)
     ref = files.store("a.run", data, "v1", 1)
     (tmp_path / "a.run").write_bytes(data[:-3])
     with pytest.raises(VersionError, match=r"a\.run"):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from beadline.errors import VersionError
 from beadline.state.key_groups import BoxedKey, encode_key, key_group_of, key_group_range
-from beadline.state.runs import run as run_module
-from beadline.state.runs.run import TableChanges, count_entries, decode_run, encode_run
+from beadline.state.segments import segment as segment_module
+from beadline.state.segments.segment import TableChanges, count_entries, decode_segment, encode_segment
 
 GROUPS = 16
 
@@ -24,22 +24,22 @@ SAMPLE = {**values({f"key-{i}": i for i in range(50)}), "l": TableChanges("list"
 
 
 def test_nothing_changed_is_no_bytes() -> None:
-    assert encode_run({}, GROUPS) == b""
-    assert encode_run(values({}), GROUPS) == b""
-    assert decode_run(b"") == {}
+    assert encode_segment({}, GROUPS) == b""
+    assert encode_segment(values({}), GROUPS) == b""
+    assert decode_segment(b"") == {}
 
 
 keys = st.one_of(st.integers(), st.text(max_size=5), st.tuples(st.integers(), st.text(max_size=2)))
 
 
 @given(st.dictionaries(keys, st.integers(), min_size=1), st.integers(1, 5))
-def test_a_run_is_read_whole_or_by_key_group(changes: dict[Any, Any], parallelism: int) -> None:
-    data = encode_run(values(changes), GROUPS)
-    assert decode_run(data) == values(changes)
+def test_a_segment_is_read_whole_or_by_key_group(changes: dict[Any, Any], parallelism: int) -> None:
+    data = encode_segment(values(changes), GROUPS)
+    assert decode_segment(data) == values(changes)
     gathered: dict[Any, Any] = {}
     for subtask in range(parallelism):
         own = key_group_range(subtask, parallelism, GROUPS)
-        part = decode_run(data, own).get("v")
+        part = decode_segment(data, own).get("v")
         if part is not None:
             assert all(key_group_of(key, GROUPS) in own for key in part.changes)
             gathered.update(part.changes)
@@ -47,54 +47,58 @@ def test_a_run_is_read_whole_or_by_key_group(changes: dict[Any, Any], parallelis
 
 
 def test_blocks_outside_of_the_range_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "_BLOCK_ENTRIES", 4)
-    data = encode_run(values({f"key-{i}": i for i in range(100)}), GROUPS)
-    whole = decode_run(data)["v"].changes
+    monkeypatch.setattr(segment_module, "_BLOCK_ENTRIES", 4)
+    data = encode_segment(values({f"key-{i}": i for i in range(100)}), GROUPS)
+    whole = decode_segment(data)["v"].changes
     decoded = []
-    loads = run_module.loads
-    monkeypatch.setattr(run_module, "loads", lambda block: decoded.append(1) or loads(block))
-    part = decode_run(data, range(4))["v"].changes
+    loads = segment_module.loads
+    monkeypatch.setattr(segment_module, "loads", lambda block: decoded.append(1) or loads(block))
+    part = decode_segment(data, range(4))["v"].changes
     assert part == {k: v for k, v in whole.items() if key_group_of(k, GROUPS) < 4}
     assert len(decoded) < 12, "25 blocks hold everything, a quarter of the groups needs few of them"
 
 
 def test_slots_with_namespaces_are_placed_by_their_key() -> None:
     changes = {("a", "w1"): 1, ("a", "w2"): 2, ("b", "w1"): 3}
-    data = encode_run(values(changes, namespaced=True), GROUPS)
-    assert decode_run(data)["v"] == TableChanges("value", True, changes)
+    data = encode_segment(values(changes, namespaced=True), GROUPS)
+    assert decode_segment(data)["v"] == TableChanges("value", True, changes)
     group = key_group_of("a", GROUPS)
-    found = decode_run(data, range(group, group + 1))["v"].changes
+    found = decode_segment(data, range(group, group + 1))["v"].changes
     assert {("a", "w1"), ("a", "w2")} <= found.keys()
 
 
 def test_boxed_keys_travel() -> None:
     key = BoxedKey([1], encode_key("stands for it"))
-    assert decode_run(encode_run(values({key: 1}), GROUPS)) == values({key: 1})
+    assert decode_segment(encode_segment(values({key: 1}), GROUPS)) == values({key: 1})
 
 
 def test_equal_changes_make_equal_bytes_in_whatever_order_when_sorted_by_key() -> None:
     forwards = {i: i for i in range(20)}
     backwards = {i: i for i in reversed(range(20))}
-    assert encode_run(values(forwards), GROUPS, by_key=True) == encode_run(values(backwards), GROUPS, by_key=True)
-    assert decode_run(encode_run(values(forwards), GROUPS)) == decode_run(encode_run(values(backwards), GROUPS))
+    assert encode_segment(values(forwards), GROUPS, by_key=True) == encode_segment(
+        values(backwards), GROUPS, by_key=True
+    )
+    assert decode_segment(encode_segment(values(forwards), GROUPS)) == decode_segment(
+        encode_segment(values(backwards), GROUPS)
+    )
 
 
 def test_entries_are_counted() -> None:
     assert count_entries(SAMPLE) == 51
 
 
-@pytest.mark.parametrize("position", range(0, len(encode_run(SAMPLE, GROUPS)), 7))
+@pytest.mark.parametrize("position", range(0, len(encode_segment(SAMPLE, GROUPS)), 7))
 def test_every_flipped_byte_is_noticed(position: int) -> None:
-    data = bytearray(encode_run(SAMPLE, GROUPS))
+    data = bytearray(encode_segment(SAMPLE, GROUPS))
     data[position] ^= 0x41
-    with pytest.raises(VersionError, match="my run"):
-        decode_run(bytes(data), where="my run")
+    with pytest.raises(VersionError, match="my segment"):
+        decode_segment(bytes(data), where="my segment")
 
 
 @pytest.mark.parametrize("length", [1, 8, 16, 31, 32, 200])
-def test_a_run_that_is_cut_short_is_noticed(length: int) -> None:
-    data = encode_run(SAMPLE, GROUPS)
+def test_a_segment_that_is_cut_short_is_noticed(length: int) -> None:
+    data = encode_segment(SAMPLE, GROUPS)
     with pytest.raises(VersionError):
-        decode_run(data[:length])
+        decode_segment(data[:length])
     with pytest.raises(VersionError):
-        decode_run(data[length:])
+        decode_segment(data[length:])

@@ -1,14 +1,14 @@
-"""Runs: the one durable form of keyed state, whatever the backend.
+"""Segments: the one durable form of keyed state, whatever the backend.
 
-A run holds changes by key group (merged runs also sorted by key), in blocks with checksums and an index by key group,
-so that a restore at another parallelism reads only its ranges. A delta is a small run; merged runs are larger ones; a
-base is a run without a parent.
+A segment holds changes by key group (merged segments also sorted by key), in blocks with checksums and an index by key
+group, so that a restore at another parallelism reads only its ranges. A delta is a small segment; merged segments are
+larger ones; a base is a segment without a parent.
 
 Layout: ``magic | block … | index (JSON) | checksum and length of the index (8 bytes each) | magic``. Blocks may be
 compressed; the index then names the codec and each block's own size.
 
-A Parquet file of a savepoint is a run in another encoding (:mod:`beadline.state.parquet.run`), recognised by its first
-bytes.
+A Parquet file of a savepoint is a segment in another encoding (:mod:`beadline.state.parquet.segment`), recognised by
+its first bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ReadRange = Callable[[int, int], "bytes | memoryview"]
 
 @dataclass(frozen=True)
 class TableChanges:
-    """The changes of one table in one run.
+    """The changes of one table in one segment.
 
     :ivar ttl_ms: how long an entry lives after the time it begins with, None for ever
     """
@@ -52,25 +52,25 @@ class TableChanges:
     ttl_ms: int | None = None
 
 
-RunContent = dict[str, TableChanges]
+SegmentContent = dict[str, TableChanges]
 
 
 # -- writing
 
 
-def encode_run(
+def encode_segment(
     content: Mapping[str, TableChanges], max_parallelism: int, by_key: bool = False, codec: str | None = None
 ) -> bytes:
-    """The bytes of a run; empty if nothing changed. Parameters are those of :class:`RunWriter`."""
+    """The bytes of a segment; empty if nothing changed. Parameters are those of :class:`SegmentWriter`."""
     parts: list[bytes] = []
-    writer = RunWriter(parts.append, max_parallelism, by_key, codec)
+    writer = SegmentWriter(parts.append, max_parallelism, by_key, codec)
     writer.add(content)
     writer.finish()
     return b"".join(parts)
 
 
-class RunWriter:
-    """Writes a run some key groups at a time, so that it need not fit into memory.
+class SegmentWriter:
+    """Writes a segment some key groups at a time, so that it need not fit into memory.
 
     :ivar entries: how many changes were written
     """
@@ -79,8 +79,9 @@ class RunWriter:
         self, write: Callable[[bytes], Any], max_parallelism: int, by_key: bool = False, codec: str | None = None
     ) -> None:
         """
-        :param write: takes the next bytes of the run; never called if nothing changed
-        :param by_key: sort by key within a key group. Merged runs are sorted; a delta, written in every step, is not
+        :param write: takes the next bytes of the segment; never called if nothing changed
+        :param by_key: sort by key within a key group. Merged segments are sorted; a delta, written in every step, is
+            not
         :param codec: compress the blocks with one of :data:`CODECS`
         """
         self._write = write
@@ -93,7 +94,7 @@ class RunWriter:
         self.entries = 0
 
     def add(self, content: Mapping[str, TableChanges]) -> None:
-        """Add changes of key groups that are not yet in the run."""
+        """Add changes of key groups that are not yet in the segment."""
         for name in sorted(content):
             table = content[name]
             groups, slots, changes = self._rows(table.changes, table.namespaced, self._max_parallelism)
@@ -202,7 +203,7 @@ def sorted_rows(changes: Changes, namespaced: bool, max_parallelism: int) -> Row
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a run that is read at once.
+    """A part of a segment that is read at once.
 
     :ivar first: the lowest key group in it
     :ivar last: the highest key group in it
@@ -230,10 +231,10 @@ class LoadedBlock(ABC):
         """The changes of some key groups."""
 
 
-class RunReader(ABC):
-    """A run whose index has been read.
+class SegmentReader(ABC):
+    """A segment whose index has been read.
 
-    :ivar blocks: in the order in which they are best read: by table, key group and, in a merged run, key
+    :ivar blocks: in the order in which they are best read: by table, key group and, in a merged segment, key
     """
 
     blocks: list[Block]
@@ -248,29 +249,29 @@ class RunReader(ABC):
             if block.overlaps(key_groups):
                 yield block.name, self.load(block).within(key_groups)
 
-    def content(self, key_groups: range | None = None) -> RunContent:
+    def content(self, key_groups: range | None = None) -> SegmentContent:
         """The changes of some key groups."""
-        content: RunContent = {}
+        content: SegmentContent = {}
         for name, part in self.parts(key_groups):
             add_part(content, name, part)
         return content
 
 
-def open_run(read: ReadRange, size: int, where: str = "a run") -> RunReader:
-    """A run in either encoding.
+def open_segment(read: ReadRange, size: int, where: str = "a segment") -> SegmentReader:
+    """A segment in either encoding.
 
-    :param read: gives some bytes of the run, by offset and length
-    :param size: how many bytes the run has
-    :param where: names the run in errors
+    :param read: gives some bytes of the segment, by offset and length
+    :param size: how many bytes the segment has
+    :param where: names the segment in errors
     """
     if size and bytes(read(0, min(size, len(PARQUET_MAGIC)))) == PARQUET_MAGIC:
-        from beadline.state.parquet.run import ParquetReader
+        from beadline.state.parquet.segment import ParquetReader
 
         return ParquetReader(read, size, where)
     return _NativeReader(read, size, where)
 
 
-class _NativeReader(RunReader):
+class _NativeReader(SegmentReader):
     def __init__(self, read: ReadRange, size: int, where: str) -> None:
         self._read, self._where = read, where
         footer = _read_index(read, size, where)
@@ -280,7 +281,9 @@ class _NativeReader(RunReader):
             Block(number, entry[0], entry[3], entry[4], entry[7], entry[9] if len(entry) > 9 else entry[6])
             for number, entry in enumerate(self._index)
         ]
-        self.blocks.sort(key=lambda block: block.name)  # a merged run has some key groups of all tables, then others
+        self.blocks.sort(
+            key=lambda block: block.name
+        )  # a merged segment has some key groups of all tables, then others
 
     def load(self, block: Block) -> LoadedBlock:
         name, kind, namespaced, first, last, offset, length, _count, checksum, *plain_size = self._index[block.number]
@@ -310,7 +313,7 @@ def _read_index(read: ReadRange, size: int, where: str) -> dict[str, Any]:
     frame = len(_MAGIC)
     tail = bytes(read(size - frame - 16, frame + 16)) if size >= 2 * frame + 16 else b""
     if bytes(read(0, frame)) != _MAGIC or tail[16:] != _MAGIC:
-        raise VersionError(f"{where} is not a state run or is cut short ({size} bytes)")
+        raise VersionError(f"{where} is not a segment of state or is cut short ({size} bytes)")
     length = int.from_bytes(tail[8:16], "big")
     start = size - frame - 16 - length
     index = bytes(read(start, length)) if start >= 0 else b""
@@ -320,14 +323,14 @@ def _read_index(read: ReadRange, size: int, where: str) -> dict[str, Any]:
     return footer
 
 
-def decode_run(data: bytes, key_groups: range | None = None, where: str = "a run") -> RunContent:
-    """The changes of a run, restricted to a range of key groups. ``where`` names the run in errors."""
+def decode_segment(data: bytes, key_groups: range | None = None, where: str = "a segment") -> SegmentContent:
+    """The changes of a segment, restricted to a range of key groups. ``where`` names the segment in errors."""
     view = memoryview(data)
-    return open_run(lambda offset, size: view[offset : offset + size], len(data), where).content(key_groups)
+    return open_segment(lambda offset, size: view[offset : offset + size], len(data), where).content(key_groups)
 
 
-def add_part(content: RunContent, name: str, part: TableChanges) -> None:
-    """Add a table's changes from another block of the same run."""
+def add_part(content: SegmentContent, name: str, part: TableChanges) -> None:
+    """Add a table's changes from another block of the same segment."""
     table = content.get(name)
     if table is None:
         content[name] = part
@@ -342,9 +345,9 @@ def add_part(content: RunContent, name: str, part: TableChanges) -> None:
 # -- contents
 
 
-def merge_contents(contents: Iterable[RunContent]) -> RunContent:
+def merge_contents(contents: Iterable[SegmentContent]) -> SegmentContent:
     """One content that equals several contents applied in order."""
-    merged: RunContent = {}
+    merged: SegmentContent = {}
     for content in contents:
         for name, newer in content.items():
             older = merged.get(name)
@@ -360,9 +363,9 @@ def merge_contents(contents: Iterable[RunContent]) -> RunContent:
     return merged
 
 
-def without_tombstones(content: RunContent) -> RunContent:
+def without_tombstones(content: SegmentContent) -> SegmentContent:
     """A content that lies at the bottom of a handle: removals have nothing left to remove."""
-    kept: RunContent = {}
+    kept: SegmentContent = {}
     for name, table in content.items():
         settle, changes = TABLE_KINDS[table.kind].settle, table.changes
         if table.kind != "value":
@@ -373,9 +376,9 @@ def without_tombstones(content: RunContent) -> RunContent:
     return kept
 
 
-def without_expired(content: RunContent, now: int) -> RunContent:
+def without_expired(content: SegmentContent, now: int) -> SegmentContent:
     """A content at the bottom of a handle, as :func:`without_tombstones` leaves it, without what is over by now."""
-    kept: RunContent = {}
+    kept: SegmentContent = {}
     for name, table in content.items():
         if table.ttl_ms is None:
             kept[name] = table

@@ -1,4 +1,4 @@
-"""Where runs live: one folder that all workers reach. Files are named by content, written under another name and
+"""Where segments live: one folder that all workers reach. Files are named by content, written under another name and
 renamed.
 
 A path is a local one (plain, or with ``file:``) or any URI that ``pyarrow.fs`` knows. On local disks durable means
@@ -20,43 +20,43 @@ from urllib.parse import unquote, urlsplit
 
 from beadline.errors import ConfigurationError, VersionError
 from beadline.state.disks import naming
-from beadline.state.runs.version import RunRef, checksum_of
+from beadline.state.segments.version import SegmentRef, checksum_of
 
 if TYPE_CHECKING:
-    from beadline.state.runs.drafts import Draft
+    from beadline.state.segments.drafts import Draft
 
 _OBJECT_STORES = frozenset({"s3", "gs", "gcs", "abfs", "abfss"})
 
 
-class RunFiles:
-    """Reads and writes run files below a folder: a local path, or any URI that ``pyarrow.fs`` knows."""
+class SegmentFiles:
+    """Reads and writes segment files below a folder: a local path, or any URI that ``pyarrow.fs`` knows."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self._folder = local_path(root) or root
 
     def __repr__(self) -> str:
-        return f"<RunFiles {self.root}>"
+        return f"<SegmentFiles {self.root}>"
 
     def write(self, name: str, data: bytes) -> str:
         """Store a file and give its path. Writing the same content again changes nothing."""
         return write_file(join(self._folder, name), data)
 
-    def store(self, name: str, data: bytes, version: str, entries: int) -> RunRef:
-        """Store a file that holds one run, and give the reference with its checksum."""
-        return RunRef(version, entries, len(data), path=self.write(name, data), checksum=checksum_of(data))
+    def store(self, name: str, data: bytes, version: str, entries: int) -> SegmentRef:
+        """Store a file that holds one segment, and give the reference with its checksum."""
+        return SegmentRef(version, entries, len(data), path=self.write(name, data), checksum=checksum_of(data))
 
-    def read(self, run: RunRef) -> bytes:
-        """The bytes of a run, wherever it is."""
-        return read_run(run)
+    def read(self, segment: SegmentRef) -> bytes:
+        """The bytes of a segment, wherever it is."""
+        return read_segment(segment)
 
-    def read_range(self, run: RunRef, offset: int, size: int) -> bytes | memoryview:
-        """Some bytes of a run, wherever it is."""
-        return read_range(run, offset, size)
+    def read_range(self, segment: SegmentRef, offset: int, size: int) -> bytes | memoryview:
+        """Some bytes of a segment, wherever it is."""
+        return read_range(segment, offset, size)
 
     def draft(self) -> Draft:
         """A new file of this folder that is written piece by piece."""
-        from beadline.state.runs.drafts import Draft
+        from beadline.state.segments.drafts import Draft
 
         return Draft(self._folder)
 
@@ -65,33 +65,33 @@ class RunFiles:
         delete_file(path)
 
 
-def read_run(run: RunRef) -> bytes:
-    """The bytes of a run, with the length and the checksum that its reference names."""
-    if run.inline is not None:
-        return run.inline
-    assert run.path is not None
+def read_segment(segment: SegmentRef) -> bytes:
+    """The bytes of a segment, with the length and the checksum that its reference names."""
+    if segment.inline is not None:
+        return segment.inline
+    assert segment.path is not None
     try:
-        data = read_file(run.path, run.offset, run.size)
+        data = read_file(segment.path, segment.offset, segment.size)
     except OSError as error:
-        raise VersionError(f"can't read {run!r}: {error}") from error
-    if len(data) != run.size:
-        raise VersionError(f"{run!r} is cut short: {len(data)} bytes")
-    if run.checksum is not None and checksum_of(data) != run.checksum:
-        raise VersionError(f"{run!r}: its checksum is {checksum_of(data)} and should be {run.checksum}")
+        raise VersionError(f"can't read {segment!r}: {error}") from error
+    if len(data) != segment.size:
+        raise VersionError(f"{segment!r} is cut short: {len(data)} bytes")
+    if segment.checksum is not None and checksum_of(data) != segment.checksum:
+        raise VersionError(f"{segment!r}: its checksum is {checksum_of(data)} and should be {segment.checksum}")
     return data
 
 
-def read_range(run: RunRef, offset: int, size: int) -> bytes | memoryview:
-    """Some bytes of a run. Its blocks have checksums of their own."""
-    if run.inline is not None:
-        return memoryview(run.inline)[offset : offset + size]
-    assert run.path is not None
+def read_range(segment: SegmentRef, offset: int, size: int) -> bytes | memoryview:
+    """Some bytes of a segment. Its blocks have checksums of their own."""
+    if segment.inline is not None:
+        return memoryview(segment.inline)[offset : offset + size]
+    assert segment.path is not None
     try:
-        data = read_file(run.path, run.offset + offset, size)
+        data = read_file(segment.path, segment.offset + offset, size)
     except OSError as error:
-        raise VersionError(f"can't read {run!r}: {error}") from error
+        raise VersionError(f"can't read {segment!r}: {error}") from error
     if len(data) != size:
-        raise VersionError(f"{run!r} is cut short: {len(data)} bytes at {offset} instead of {size}")
+        raise VersionError(f"{segment!r} is cut short: {len(data)} bytes at {offset} instead of {size}")
     return data
 
 

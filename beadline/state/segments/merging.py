@@ -1,7 +1,7 @@
 """The contents of a handle, some key groups at a time: in bounded memory, however large the state is.
 
-Runs are read block by block. A slice of key groups is as wide as the budget allows, going by the sizes in the runs'
-indexes. A key group that alone is larger than the budget comes in several parts, by ranges of its keys.
+Segments are read block by block. A slice of key groups is as wide as the budget allows, going by the sizes in the
+segments' indexes. A key group that alone is larger than the budget comes in several parts, by ranges of its keys.
 """
 
 from __future__ import annotations
@@ -12,50 +12,50 @@ from functools import partial
 from typing import Any
 
 from beadline.state.key_groups import encode_slot
-from beadline.state.runs.run import (
+from beadline.state.segments.segment import (
     Block,
     LoadedBlock,
-    RunContent,
-    RunReader,
+    SegmentContent,
+    SegmentReader,
     TableChanges,
     add_part,
     merge_contents,
-    open_run,
+    open_segment,
     without_expired,
     without_tombstones,
 )
-from beadline.state.runs.version import RunRef
+from beadline.state.segments.version import SegmentRef
 
 BUDGET = 48 << 20
 # The memory of an entry: about this many times its bytes, and this much for its place in a dictionary.
 _TIMES, _ENTRY_BYTES = 3, 200
 _SAMPLES = 64
 
-ReadRunRange = Callable[[RunRef, int, int], "bytes | memoryview"]
+ReadSegmentRange = Callable[[SegmentRef, int, int], "bytes | memoryview"]
 
 
 def merged(
-    runs: Sequence[RunRef],
-    read_range: ReadRunRange,
+    segments: Sequence[SegmentRef],
+    read_range: ReadSegmentRange,
     key_groups: range,
     budget: int = BUDGET,
     *,
     from_root: bool = True,
     now: int | None = None,
     tables: Collection[str] | None = None,
-) -> Iterator[tuple[range, RunContent]]:
-    """The merged content of some runs of a handle, slice by slice, in the order of key groups.
+) -> Iterator[tuple[range, SegmentContent]]:
+    """The merged content of some segments of a handle, slice by slice, in the order of key groups.
 
     A key group comes in one slice, or, if it is larger than the budget, in several that follow each other with keys of
     their own. Slices without entries are left out, and so are empty tables.
 
-    :param read_range: gives bytes of a run, by offset and length
+    :param read_range: gives bytes of a segment, by offset and length
     :param budget: about how many bytes of memory the entries of a slice may take
     :param from_root: no runs lie below these, so that removals are done and contents are settled
     :param now: if they are settled, leave out what has expired by this time
     :param tables: read only these
     """
-    sources = [_Source(run, read_range, key_groups, tables) for run in runs]
+    sources = [_Source(segment, read_range, key_groups, tables) for segment in segments]
     shelf = _Shelf(budget // 2)
     for part in _slices(sources, key_groups, budget):
         weight = sum(source.weight_of(part) for source in sources)
@@ -75,14 +75,14 @@ _Bounds = tuple[bytes | None, bytes | None]
 
 
 class _Source:
-    """One of the runs."""
+    """One of the segments."""
 
     def __init__(
-        self, run: RunRef, read_range: ReadRunRange, key_groups: range, tables: Collection[str] | None
+        self, segment: SegmentRef, read_range: ReadSegmentRange, key_groups: range, tables: Collection[str] | None
     ) -> None:
-        first, end = run.groups or (key_groups.start, key_groups.stop)
+        first, end = segment.groups or (key_groups.start, key_groups.stop)
         self._key_groups = _both(key_groups, range(first, end))
-        self._reader: RunReader = open_run(partial(read_range, run), run.size, repr(run))
+        self._reader: SegmentReader = open_segment(partial(read_range, segment), segment.size, repr(segment))
         wanted = self._reader.blocks if tables is None else [b for b in self._reader.blocks if b.name in tables]
         self.blocks = [block for block in wanted if block.overlaps(self._key_groups)]
         self._keys: dict[int, tuple[bytes, bytes]] = {}
@@ -95,9 +95,9 @@ class _Source:
     def weight_of(self, key_groups: range) -> float:
         return sum(self._weights[key_groups.start : key_groups.stop])
 
-    def content(self, key_groups: range, bounds: _Bounds | None, shelf: _Shelf) -> RunContent:
+    def content(self, key_groups: range, bounds: _Bounds | None, shelf: _Shelf) -> SegmentContent:
         """The changes of some key groups, or of a range of keys of one."""
-        found: RunContent = {}
+        found: SegmentContent = {}
         groups = _both(key_groups, self._key_groups)
         for block in self.blocks:
             if block.overlaps(groups) and (bounds is None or self._reaches(block, bounds)):
@@ -134,7 +134,7 @@ class _Shelf:
         self._room = room
         self._kept: dict[tuple[int, int], tuple[Block, LoadedBlock]] = {}
 
-    def take(self, block: Block, reader: RunReader, needed_again: bool) -> LoadedBlock:
+    def take(self, block: Block, reader: SegmentReader, needed_again: bool) -> LoadedBlock:
         place = id(reader), block.number
         kept = self._kept.get(place)
         if kept is not None:

@@ -1,4 +1,4 @@
-"""A run as a Parquet file: one table, its columns typed as :mod:`beadline.state.parquet.columns` says.
+"""A segment as a Parquet file: one table, its columns typed as :mod:`beadline.state.parquet.columns` says.
 
 Rows are sorted by key group and key, in row groups of bounded size with statistics of ``key_group``, so that a restore
 reads only what it needs. The file's metadata holds, under ``beadline``, a JSON text with the name of the state and all
@@ -25,7 +25,15 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.errors import BeadlineError, ConfigurationError, VersionError
 from beadline.state.description import KEYED, StateDescription
 from beadline.state.parquet.columns import GROUP, KeyedColumns
-from beadline.state.runs.run import PARQUET_MAGIC, Block, LoadedBlock, ReadRange, RunReader, TableChanges, sorted_rows
+from beadline.state.segments.segment import (
+    PARQUET_MAGIC,
+    Block,
+    LoadedBlock,
+    ReadRange,
+    SegmentReader,
+    TableChanges,
+    sorted_rows,
+)
 
 METADATA = b"beadline"
 FORMAT = 1
@@ -124,7 +132,7 @@ class _Output(io.RawIOBase):
 
 
 class _Input(io.RawIOBase):
-    """A run that Arrow reads by ranges."""
+    """A segment that Arrow reads by ranges."""
 
     def __init__(self, read: ReadRange, size: int) -> None:
         self._read, self._size, self._at = read, size, 0
@@ -211,7 +219,7 @@ def described_state(about: dict[str, Any]) -> StateDescription:
 # -- keyed state
 
 
-class ParquetRunWriter:
+class ParquetSegmentWriter:
     """Writes a settled table as a Parquet file, some key groups at a time.
 
     :ivar entries: how many entries were written; each timer is one
@@ -264,14 +272,14 @@ def encode_parquet(
 ) -> bytes:
     """The bytes of a settled table as a Parquet file."""
     parts: list[bytes] = []
-    writer = ParquetRunWriter(parts.append, description, key_type, max_parallelism)
+    writer = ParquetSegmentWriter(parts.append, description, key_type, max_parallelism)
     writer.add(table)
     writer.finish()
     return b"".join(parts)
 
 
-class ParquetReader(RunReader):
-    """A Parquet file as a run; a row group is a block.
+class ParquetReader(SegmentReader):
+    """A Parquet file as a segment; a row group is a block.
 
     :ivar description: the state it holds
     :ivar key_type: the text of the key's type

@@ -1,8 +1,8 @@
 """Names of state versions, and the handles that say how to reach one.
 
 A version id is a hash of its parent's id and of the delta that leads from there: nothing is ever overwritten, a task
-that Spark runs twice makes the same version or another one, never a mixture. A handle is the chain of runs that makes a
-version.
+that Spark runs twice makes the same version or another one, never a mixture. A handle is the chain of segments that
+makes a version.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def next_version(parent: str, delta: bytes) -> str:
 
 
 def checksum_of(data: bytes | memoryview) -> str:
-    """What a run reference says about its bytes, so that damage is seen before they are used."""
+    """What a segment reference says about its bytes, so that damage is seen before they are used."""
     return xxhash.xxh3_64_hexdigest(data)
 
 
 @dataclass(frozen=True)
-class RunRef:
-    """Where one run of a handle is: carried along (``inline``) or a part of a file.
+class SegmentRef:
+    """Where one segment of a handle is: carried along (``inline``) or a part of a file.
 
-    :ivar version: the version that this run leads to
+    :ivar version: the version that this segment leads to
     :ivar entries: how many changes count in it; about, if not all of its key groups do
     :ivar path: an absolute local path or a full URI
     :ivar checksum: :func:`checksum_of` its bytes, None if nobody has computed it yet
@@ -65,12 +65,12 @@ class RunRef:
     @property
     def content(self) -> tuple[object, ...]:
         """Equal for references to the same bytes and key groups, wherever the bytes have been put since. The version
-        does not tell: runs that were merged lead to the version of the last of them."""
+        does not tell: segments that were merged lead to the version of the last of them."""
         checksum = checksum_of(self.inline) if self.inline is not None else self.checksum
         return (self.groups, self.size, checksum or (self.path, self.offset))
 
-    def restricted(self, key_groups: range) -> RunRef:
-        """The same run, with only some key groups that count."""
+    def restricted(self, key_groups: range) -> SegmentRef:
+        """The same segment, with only some key groups that count."""
         if self.groups is None:
             return replace(self, groups=(key_groups.start, key_groups.stop))
         groups = (max(self.groups[0], key_groups.start), min(self.groups[1], key_groups.stop))
@@ -81,37 +81,37 @@ class RunRef:
 
     def __repr__(self) -> str:
         place = "inline" if self.inline is not None else f"{self.path}@{self.offset}"
-        return f"<run {self.version[:8]} {self.entries} entries {self.size} bytes {place}>"
+        return f"<segment {self.version[:8]} {self.entries} entries {self.size} bytes {place}>"
 
 
 @dataclass(frozen=True)
-class Handle:
-    """A version of a subtask's state: its root and the runs that lead from there."""
+class KeyedStateHandle:
+    """A version of a subtask's state: its root and the segments that lead from there."""
 
     root: str
-    runs: tuple[RunRef, ...] = field(default=())
+    segments: tuple[SegmentRef, ...] = field(default=())
 
     @property
     def version(self) -> str:
-        return self.runs[-1].version if self.runs else self.root
+        return self.segments[-1].version if self.segments else self.root
 
     @property
     def size(self) -> int:
         """About how many bytes count in it."""
-        return sum(run.weight for run in self.runs)
+        return sum(segment.weight for segment in self.segments)
 
-    def after(self, version: str) -> tuple[RunRef, ...] | None:
-        """The runs that lead from a version to this handle's, or None if the version is not in its chain."""
+    def after(self, version: str) -> tuple[SegmentRef, ...] | None:
+        """The segments that lead from a version to this handle's, or None if the version is not in its chain."""
         if version == self.root:
-            return self.runs
-        for position, run in enumerate(self.runs):
-            if run.version == version:
-                return self.runs[position + 1 :]
+            return self.segments
+        for position, segment in enumerate(self.segments):
+            if segment.version == version:
+                return self.segments[position + 1 :]
         return None
 
-    def plus(self, run: RunRef) -> Handle:
-        return Handle(self.root, (*self.runs, run))
+    def plus(self, segment: SegmentRef) -> KeyedStateHandle:
+        return KeyedStateHandle(self.root, (*self.segments, segment))
 
-    def replacing(self, start: int, stop: int, *runs: RunRef) -> Handle:
-        """With the runs from one place to another replaced by others that equal them."""
-        return Handle(self.root, (*self.runs[:start], *runs, *self.runs[stop:]))
+    def replacing(self, start: int, stop: int, *segments: SegmentRef) -> KeyedStateHandle:
+        """With the segments from one place to another replaced by others that equal them."""
+        return KeyedStateHandle(self.root, (*self.segments[:start], *segments, *self.segments[stop:]))

@@ -9,24 +9,24 @@ from typing import Any
 from beadline.runtime.messages import MergeRequest, MergeResult, RunContext
 from beadline.runtime.worker import worker
 from beadline.runtime.worker.garbage import no_collection
-from beadline.state.runs.merging import merged
-from beadline.state.runs.run import RunWriter
+from beadline.state.segments.merging import merged
+from beadline.state.segments.segment import SegmentWriter
 
 
 def merge_in_worker(shipment: Any, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
-    """Merge some runs of one handle into one file, some key groups at a time. Reads and writes immutable files only;
-    may run twice."""
-    run = worker.enter_run(context, shipment)
+    """Merge some segments of one handle into one file, some key groups at a time. Reads and writes immutable files
+    only; may run twice."""
+    execution = worker.enter_execution(context, shipment)
     with no_collection():
-        return merge_runs(run, context, now, merge)
+        return merge_runs(execution, context, now, merge)
 
 
-def merge_runs(run: worker.WorkerRun, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
+def merge_runs(execution: worker.WorkerExecution, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
     groups = range(merge.max_parallelism) if merge.groups is None else range(*merge.groups)
     over = now if merge.from_root else None
-    with run.files.draft() as draft:
-        writer = RunWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
-        parts = merged(merge.runs, run.files.read_range, groups, from_root=merge.from_root, now=over)
+    with execution.files.draft() as draft:
+        writer = SegmentWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
+        parts = merged(merge.segments, execution.files.read_range, groups, from_root=merge.from_root, now=over)
         for _, content in parts:
             writer.add(content)
         writer.finish()
