@@ -25,6 +25,7 @@ from beadline.errors import ConfigurationError, EngineLostError, JobExecutionErr
 from beadline.graph.plan import Plan
 from beadline.master import last_words, living, restoring
 from beadline.master.definition import Job
+from beadline.master.ending import clear_up
 from beadline.master.engine import Engine
 from beadline.master.events import Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
@@ -224,7 +225,7 @@ class JobMaster:
         self._tell(end.status, end.text if error is None else f"{end.text}: {first_line(error)}")
         self.news.close()
         try:
-            self.kept = self._clean_up(end)
+            self.kept = clear_up(self._job, self._running, end, self._began)
         except BaseException as problem:
             if error is None:
                 end, error = End.FAILED, problem
@@ -388,15 +389,6 @@ class JobMaster:
         at_once = isinstance(error, StateMismatchError) or not has_sealed
         resumed = bool(self.home.completed)
         return (End.FAILED if self._began and not (resumed and at_once) else End.NEVER_BEGAN), error
-
-    def _clean_up(self, end: End) -> bool:
-        """True if there is something to resume from."""
-        if self._running is not None:
-            self._running.leave_execution()
-            return self._running.close(end, self._began)
-        if end is not End.FENCED:
-            self.home.leave()
-        return bool(self.home.completed)
 
     def _end(self, end: End, error: BaseException | None) -> None:
         newest = self.last_checkpoint if self.kept else None

@@ -24,8 +24,7 @@ from beadline.checkpoint.coordinator.actions import (
     Take,
     Triggered,
 )
-from beadline.checkpoint.ends import End, Fate
-from beadline.common.job_status import JobStatus
+from beadline.checkpoint.ends import End
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.master import living
 from beadline.master.clocks import ProcessingTime
@@ -53,8 +52,6 @@ from beadline.state.segments.files import SegmentFiles
 
 _LOG = logging.getLogger("beadline")
 
-# How long the end waits for calls to an engine that is lost.
-_LAST_CALLS_SECONDS = 5.0
 # Only an event changes anything.
 _UNTIL_EVENT = 3600.0
 
@@ -377,27 +374,10 @@ class Running:
             self._after_last_step = None
         self._merger.close()
 
-    def close(self, end: End, began: bool) -> bool:
-        """Keep what a later run can resume from, remove the rest. True if there is something to resume from."""
+    def let_go(self) -> None:
+        """No execution comes after the last one: sources stop, workers close what they hold."""
         self._stop_sources()
-        home = self._job.home
         self._deployment.end(living.executions())
-        if not began or end.checkpoints is Fate.UNTOUCHED:
-            self.do(self.checkpoints.abandon())
-            if end is not End.FENCED:
-                home.leave()
-            return bool(home.completed)
-        if end.status is JobStatus.FINISHED:
-            home.note_finish(self._job.settings.clock())
-        lost = self._job.engine.loss is not None
-        self.do(self.checkpoints.close(end, _LAST_CALLS_SECONDS if lost else None))
-        resumable = self.checkpoints.is_resumable(end)
-        self.sinks.close(discard=not resumable)
-        if resumable and not lost:  # else tasks may still write; the next run removes what is left
-            home.drop_orphans(set())
-        home.drop_claimed(self.checkpoints.needed())
-        home.close(resumable)
-        return resumable
 
     def _stop_sources(self) -> None:
         for source in self._sources.values():
