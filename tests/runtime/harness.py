@@ -87,7 +87,7 @@ class RoughEngine(StepEngine):
 
     def ready(self, context: RunContext) -> None:
         """Have workers for an execution."""
-        if not self.workers or self.workers[0].segment != context.execution:
+        if not self.workers or self.workers[0].execution != context.execution:
             self.close()
             self.workers = [self.new_worker(context) for _ in range(self._count)]
 
