@@ -512,5 +512,5 @@ def test_key_selectors_have_no_operator_state(tmp_path: Path) -> None:
     program = Program()
     source = program.source(Given(), parallelism=1)
     program.collect(program.function("process", Totals(), (source, by(Selector()))))
-    with pytest.raises(JobExecutionError, match=r"Selector behind operator 'source' is a key selector or partitioner"):
+    with pytest.raises(JobExecutionError, match=r"Selector after operator 'source' is a key selector or partitioner"):
         Job(program, tmp_path, 1).step({1: [[1]]})
