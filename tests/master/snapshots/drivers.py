@@ -35,7 +35,7 @@ from beadline.errors import JobFinishedError
 from beadline.master import restoring
 from beadline.master.execution import Execution
 from beadline.master.job import JobMaster
-from beadline.master.local import LocalDeployment, LocalEngine
+from beadline.master.local import LocalDeployment, LocalEngine, one_at_a_time
 from beadline.master.news import StepReport
 from beadline.master.snapshots import sinks as sinks_module
 from beadline.master.snapshots.checkpoints import Checkpoints
@@ -199,6 +199,9 @@ class Points:
         elif trap.act == "slow":
             time.sleep(0.1)
         elif trap.act == "hold":
+            # What hangs is a task elsewhere: steps go on, so it must not keep them from their turn.
+            with contextlib.suppress(RuntimeError):
+                one_at_a_time.release()
             threading.Event().wait()
         else:
             raise OSError(f"the disk is away: {trap.at}")
