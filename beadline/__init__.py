@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Names that are worth having here, without loading the package's parts for everybody who imports it."""
+    """Names that are useful here, loaded only when a program uses them."""
     if name == "register_state_class":
         return importlib.import_module("beadline.state.codec").register_state_class
     raise AttributeError(f"module 'beadline' has no attribute {name!r}")

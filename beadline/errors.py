@@ -1,4 +1,4 @@
-"""Every error that Beadline raises on purpose.
+"""The kinds of errors that Beadline raises on purpose.
 
 ::
 
@@ -14,14 +14,15 @@
     ├── EnvironmentSetupError     Java, Spark or the workers' Python is missing, too old, or of the wrong kind
     ├── EngineLostError           the JVM has died, or the SparkContext was stopped, while a job ran
     ├── InputError                what a source was to read is gone, has changed, or can't be decoded
-    ├── StorageError              a local database of state found no room on its disk
+    ├── StorageError              a local database of state has no space left on its disk
     ├── JobExecutionError         the job failed; carries the operator, the record and the cause
     ├── JobFinishedError          the job to be resumed has finished: there is nothing left to do
     └── StepError                 a step can't be sealed and is run again
         ├── ChannelError          chunks missing, doubled, out of order, or a digest that disagrees
         └── VersionError          a state version is not the one that its handle names
 
-The message says what happened, with which values, and what to do next.
+``SnapshotError`` is declared with snapshots (:mod:`beadline.checkpoint.contents.snapshot`), and a few finer kinds of
+the above where they are raised. The message says what happened, with which values, and what to do next.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class InputError(BeadlineError):
 
 
 class StorageError(BeadlineError):
-    """A local database of state found no room on its disk."""
+    """A local database of state has no space left on its disk."""
 
 
 class EngineLostError(BeadlineError):
@@ -102,7 +103,6 @@ class JobExecutionError(BeadlineError):
         full_traceback: str | None = None,
         culprit: tuple[int, str] | None = None,
         lasting: bool = False,
-        printed: str = "",
     ) -> None:
         super().__init__(message)
         self.operator = operator
@@ -111,7 +111,7 @@ class JobExecutionError(BeadlineError):
         self.full_traceback = full_traceback
         self.culprit = culprit
         self.lasting = lasting
-        self.printed = printed
+        self.printed = ""
 
 
 class JobFinishedError(BeadlineError):

@@ -1,4 +1,4 @@
-"""Which code this process runs: driver and workers must run the same, or they would disagree about who owns a key."""
+"""Which code this process runs: driver and workers must run the same, or they would send keys to different subtasks."""
 
 from __future__ import annotations
 

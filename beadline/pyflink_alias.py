@@ -1,8 +1,8 @@
 """Let ``import pyflink`` mean Beadline, for programs that are to run unmodified.
 
 After :func:`install`, ``pyflink.datastream.functions`` *is* the module ``beadline.datastream.functions``: the same
-object, so that classes are the same and pickles name ``beadline`` only. What PyFlink has and Beadline lacks is named
-by the error that its import raises.
+object, so that classes are the same and pickles name ``beadline`` only. If Beadline lacks a part of PyFlink, importing
+it raises an error that names it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from beadline.errors import ConfigurationError, UnsupportedFeatureError
 _ALIAS = "pyflink"
 _REAL = "beadline"
 
-# The parts of Beadline that have PyFlink's names; the others are Beadline's own business.
+# The parts of Beadline that have PyFlink's names; the others are Beadline's own.
 _SHARED = frozenset({"common", "datastream", "metrics"})
 
 # Why something is missing. The longest prefix counts.
@@ -150,7 +150,7 @@ def _sentence(name: str) -> str:
 
 
 def _elsewhere(name: str) -> str | None:
-    """The module that has what a program looked for in another one."""
+    """The module that has a name which a program looked for in another one."""
     wanted = name.rpartition(".")[2]
     for place, module in sorted(sys.modules.items()):
         root, _, below = place.partition(".")

@@ -3,7 +3,7 @@
     python bench/incremental.py --keys 5000000
 
 A checkpoint follows every step. The last line is JSON: the median, the mean and the largest part, over the checkpoints
-behind the steps that touch. What merges of runs wrote since the last checkpoint counts.
+behind the steps that touch. What merges of segments wrote since the last checkpoint counts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def uploads(keys: int, rounds: int, backend: str) -> dict[str, Any]:
     # One step a checkpoint: others upload what was touched in several.
     single = [b for a, b in pairwise(done) if b["step"] == a["step"] + 1 and a["step"] > loading]
     assert single, f"no two checkpoints followed each other: {[e['step'] for e in done]}"
-    full = min(e["full_size"] for e in single)  # runs that are not merged yet hold some entries twice
+    full = min(e["full_size"] for e in single)  # segments that are not merged yet hold some entries twice
     parts = [e["size"] / full for e in single]
     return {
         "keys": keys,

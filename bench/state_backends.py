@@ -20,33 +20,33 @@ import psutil
 
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.common.typeinfo import Types
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
 from beadline.state.backend_settings import BackendSettings, RocksSettings
-from beadline.state.run import count_entries, encode_run
-from beadline.state.store import Place, Store, open_store
-from beadline.state.version import Handle, RunRef, next_version, root_version
+from beadline.state.segments.segment import count_entries, encode_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
+from beadline.state.store import Store, StoreOwner, open_store
 
 MAX_PARALLELISM = 128
 GROUPS = range(MAX_PARALLELISM)
 
 
 class Subtask:
-    """One keyed subtask: its handle in a folder of runs, its store, its state."""
+    """One keyed subtask: its handle in a folder of segments, its store, its state."""
 
     def __init__(self, settings: BackendSettings, folder: str, state: ValueStateDescriptor) -> None:
         self.settings, self.folder = settings, folder
-        self.handle = Handle(root_version(settings.kind, "count", GROUPS))
+        self.handle = KeyedStateHandle(root_version(settings.kind, "count", GROUPS))
         self.backend = KeyedBackend("count")
         self.state = self.backend.state(state)
         self.store: Store | None = None
 
-    def read(self, run: RunRef) -> bytes:
-        assert run.path is not None
-        with open(run.path, "rb") as file:
+    def read(self, segment: SegmentRef) -> bytes:
+        assert segment.path is not None
+        with open(segment.path, "rb") as file:
             return file.read()
 
     def open(self) -> Store:
-        place = Place("bench", 0, 0, MAX_PARALLELISM)
+        place = StoreOwner("bench", 0, 0, MAX_PARALLELISM)
         self.store = open_store(self.store, self.handle, GROUPS, self.read, self.settings, place)
         return self.store
 
@@ -56,13 +56,13 @@ class Subtask:
         self.backend.begin(store, 0)
         work(self.backend.scope, self.state, keys)
         content = self.backend.finish()
-        data = encode_run(content, MAX_PARALLELISM)
+        data = encode_segment(content, MAX_PARALLELISM)
         if data:
             version = next_version(self.handle.version, data)
             path = os.path.join(self.folder, f"{version}.run")
             with open(path, "wb") as file:
                 file.write(data)
-            self.handle = self.handle.plus(RunRef(version, count_entries(content), len(data), path=path))
+            self.handle = self.handle.plus(SegmentRef(version, count_entries(content), len(data), path=path))
             store.keep(version, content)
         store.release()
 
@@ -117,7 +117,7 @@ def keyed_count(kind: str, root: str, keys: int, records: int, steps: int) -> di
 
 def larger_than_memory(root: str, limit_mb: int, state_mb: int, records: int, steps: int) -> dict[str, float]:
     """Random reads and writes of kilobyte values over state that is several times the limit, and the way back from the
-    runs."""
+    segments."""
     folder = tempfile.mkdtemp(dir=root)
     settings = BackendSettings("rocksdb", RocksSettings(memory=limit_mb << 20, directories=(folder,)))
     subtask = Subtask(settings, folder, ValueStateDescriptor("blob", Types.PICKLED_BYTE_ARRAY()))
@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--limit-mb", type=int, default=64)
     parser.add_argument("--state-mb", type=int, default=300)
-    parser.add_argument("--folder", help="where RocksDB and the runs go; a temporary folder if left out")
+    parser.add_argument("--folder", help="where RocksDB and the segments go; a temporary folder if left out")
     given = parser.parse_args()
     root = tempfile.mkdtemp(dir=given.folder)
     try:

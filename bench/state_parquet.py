@@ -17,8 +17,8 @@ from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.state.codec import freeze
 from beadline.state.description import StateDescription
-from beadline.state.parquet_run import encode_parquet
-from beadline.state.run import TableChanges, decode_run
+from beadline.state.parquet.segment import encode_parquet
+from beadline.state.segments.segment import TableChanges, decode_segment
 
 MAX_PARALLELISM = 128
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def main() -> None:
         table = TableChanges("value", False, changes)
         description = StateDescription("state", "value", type_to_text(info))
         data, writing = timed(lambda: encode_parquet(table, description, key_type, MAX_PARALLELISM))  # noqa: B023
-        content, reading = timed(lambda: decode_run(data))  # noqa: B023
+        content, reading = timed(lambda: decode_segment(data))  # noqa: B023
         assert content["state"] == table
         found = {
             "encode_us": writing / len(changes) * 1e6,

@@ -1,4 +1,4 @@
-"""How long steps take while a savepoint is written or runs are merged beside them, and while nothing is.
+"""How long steps take while a savepoint is written or segments are merged beside them, and while nothing is.
 
     python bench/step_stalls.py --keys 2000000
 

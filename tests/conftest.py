@@ -37,8 +37,22 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that Beadline makes by itself; every environment finds it as the active one."""
-    from beadline.master.spark import find_session
+    from beadline.master.spark.session import find_session
 
     session = find_session()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def local_engine() -> Iterator[None]:
+    """Jobs run in this process: for tests that prove nothing about Spark."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BEADLINE_ENGINE", "local")
+        yield
+
+
+@pytest.fixture
+def spark_engine(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This test's jobs run on Spark, those of its module elsewhere."""
+    monkeypatch.setenv("BEADLINE_ENGINE", "spark")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from beadline.master import class_archive
+from beadline.master.spark import class_archive
 
 # A session that lives for a minute doesn't win back the time of the optimizing compiler.
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -68,7 +68,20 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         return RetryPredicate(None, None)
 
 
-class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+class _Limited(AsyncRetryStrategy[OUT], Generic[OUT]):
+    """A number of attempts, for what the predicates say."""
+
+    _max_attempts: int
+    _predicate: RetryPredicate[OUT]
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        return self._predicate
+
+
+class FixedDelayRetryStrategy(_Limited[OUT]):
     """The same wait before each attempt."""
 
     def __init__(
@@ -81,22 +94,16 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         _check_positive(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
         self._max_attempts = max_attempts
         self._backoff_time_millis = backoff_time_millis
-        self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        return current_attempts <= self._max_attempts
+        self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         return self._backoff_time_millis
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        return self._predicate
 
-
-class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+class ExponentialBackoffDelayRetryStrategy(_Limited[OUT]):
     """A wait that grows from attempt to attempt.
 
-    The wait depends on the number of the attempt alone: elements that are retried at the same time don't lengthen each
+    The wait depends on the number of the attempt only: elements that are retried at the same time don't lengthen each
     other's.
     """
 
@@ -119,10 +126,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         self._initial_delay = initial_delay
         self._max_retry_delay = max_retry_delay
         self._multiplier = multiplier
-        self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        return current_attempts <= self._max_attempts
+        self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         if current_attempts <= 1:
@@ -132,9 +136,6 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         except OverflowError:
             return self._max_retry_delay
         return int(min(delay, self._max_retry_delay))
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        return self._predicate
 
 
 def _check_positive(**values: float) -> None:

@@ -26,7 +26,7 @@ KEY = TypeVar("KEY")
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What the keyed and the other broadcast function have in common."""
+    """What the keyed and the non-keyed broadcast function have in common."""
 
     class BaseContext(ABC):
         """Passed with every element, whatever its side."""
@@ -59,7 +59,7 @@ class BaseBroadcastProcessFunction(Function):
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """Processes a stream that is not keyed beside a broadcast one."""
+    """Processes a stream that is not keyed, together with a broadcast one."""
 
     class Context(BaseBroadcastProcessFunction.Context):
         """Passed to :meth:`process_broadcast_element`."""
@@ -69,11 +69,11 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
-        """Yields what comes of an element of the stream."""
+        """Yields the results of an element of the stream."""
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Iterable[OUT] | None:
-        """Yields what comes of a broadcast element; every subtask is given it."""
+        """Yields the results of a broadcast element; every subtask gets it."""
 
 
 class KeyedStateFunction(ABC, Generic[KEY]):
@@ -85,7 +85,7 @@ class KeyedStateFunction(ABC, Generic[KEY]):
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """Processes a keyed stream beside a broadcast one; the keyed side has keyed state and timers."""
+    """Processes a keyed stream together with a broadcast one; the keyed side has keyed state and timers."""
 
     class Context(BaseBroadcastProcessFunction.Context):
         """Passed to :meth:`process_broadcast_element`. No key is current, so keyed state is reached through
@@ -119,11 +119,11 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
-        """Yields what comes of an element of the keyed stream."""
+        """Yields the results of an element of the keyed stream."""
 
     @abstractmethod
     def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[OUT] | None:
-        """Yields what comes of a broadcast element; every subtask is given it."""
+        """Yields the results of a broadcast element; every subtask gets it."""
 
     def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
-        """Yields what comes of a timer that fires; by default nothing."""
+        """Yields the results of a timer that fires; by default nothing."""

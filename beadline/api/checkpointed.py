@@ -1,9 +1,9 @@
 """Functions that keep operator state: state of a subtask rather than of a key.
 
 Beadline cuts the stream into steps, and every step ends in a snapshot that work may resume from. So ``snapshot_state``
-is called at the end of every step, not only where a checkpoint is made: it should cost no more than what it stores. A
-function object may be made anew before any step (its worker was lost, or Spark gave the subtask to another one); then
-``initialize_state`` finds what the last ``snapshot_state`` left.
+is called at the end of every step, not only for checkpoints: it should cost no more than storing its values. Before any
+step a new function object may be made (its worker was lost, or Spark gave the subtask to another one). Its
+``initialize_state`` then finds what the last ``snapshot_state`` left.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class FunctionSnapshotContext(ABC):
 
     @abstractmethod
     def get_checkpoint_id(self) -> int:
-        """The number of this snapshot. It grows from step to step; a checkpoint has the number of the step it is made
-        of, so most numbers are never heard of again."""
+        """The number of this snapshot. It grows from step to step. A checkpoint has the number of its step,
+        so most numbers never belong to a checkpoint."""
 
     @abstractmethod
     def get_checkpoint_timestamp(self) -> int:
@@ -58,11 +58,11 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Where keyed state comes from, for functions behind ``key_by``."""
+        """Where keyed state comes from, for functions after ``key_by``."""
 
 
 class CheckpointedFunction(ABC):
-    """Any function with operator state; inherit from it beside ``MapFunction`` or whatever the function is.
+    """Any function with operator state; inherit from it and from ``MapFunction`` or the like.
 
     ::
 
@@ -90,18 +90,18 @@ class CheckpointedFunction(ABC):
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Get the states and take up what they hold; called once an object, before ``open``."""
+        """Get the states and take up what they hold; called once per object, before ``open``."""
 
 
 class CheckpointListener(ABC):  # noqa: B024 - a function may listen to either
     """A function that wants to know what became of checkpoints.
 
-    An object hears of each checkpoint at most once, in order, before the first element of a step. It may not hear of
-    one at all: what must not be missed belongs in state, and is done for all snapshots up to the completed one.
+    An object hears of each checkpoint at most once, in order, before the first element of a step. It may miss one: keep
+    in state what must not be missed, and handle all snapshots up to the completed one.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint is durable: the job never goes back behind it."""
+        """The checkpoint is durable: the job never goes back to an earlier one."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint failed or was overtaken; a later one will hold what it would have held."""
@@ -110,7 +110,7 @@ class CheckpointListener(ABC):  # noqa: B024 - a function may listen to either
 class RawStateFunction(ABC):
     """A function that writes the bytes of its state itself: an index, a model, a library's own format.
 
-    The bytes of a subtask are one element: after a change of parallelism a subtask is given those of none, one or
+    The bytes of a subtask are one element: after a change of parallelism a subtask gets the bytes of none, one or
     several others.
     """
 
@@ -147,7 +147,7 @@ _METHODS: dict[type, tuple[str, ...]] = {
 
 
 def check_inherits(function: Any) -> None:
-    """Methods of these interfaces are called only if the class inherits from them: refuse one that forgot to."""
+    """Refuse a class that has a method of these interfaces and doesn't inherit from them: it would not be called."""
     for interface, methods in _METHODS.items():
         found = [name for name in methods if callable(getattr(function, name, None))]
         if found and not isinstance(function, interface):
@@ -159,5 +159,5 @@ def check_inherits(function: Any) -> None:
 
 
 def has_own_state(function: Any) -> bool:
-    """Whether an object's fields go into snapshots, so that it must stand where the snapshot stands."""
+    """Whether an object's fields go into snapshots, so that they must agree with the snapshot."""
     return isinstance(function, (CheckpointedFunction, RawStateFunction, KeyedRawStateFunction))

@@ -76,7 +76,7 @@ class FlatMapFunction(Function):
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
-        """Yields, or returns as an iterable, what comes of ``value``; ``None`` means nothing."""
+        """Yields, or returns as an iterable, the results of ``value``; ``None`` means none."""
 
 
 class CoFlatMapFunction(Function):
@@ -84,11 +84,11 @@ class CoFlatMapFunction(Function):
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """Yields what comes of an element of the first stream."""
+        """Yields the results of an element of the first stream."""
 
     @abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """Yields what comes of an element of the second stream."""
+        """Yields the results of an element of the second stream."""
 
 
 class ReduceFunction(Function):
@@ -132,11 +132,11 @@ class AggregateFunction(Function):
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """What the accumulator amounts to; it goes on being used afterwards."""
+        """The result of the accumulator, which is still used afterwards."""
 
     @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """Two accumulators made one, as session windows need; both are given up."""
+        """Both accumulators in one, as session windows need; neither is used afterwards."""
 
 
 class KeySelector(Function):

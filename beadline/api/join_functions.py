@@ -12,17 +12,16 @@ __all__ = ["CoGroupFunction", "FlatJoinFunction", "JoinFunction", "ProcessJoinFu
 
 
 class JoinFunction(Function):
-    """Makes one element of two that share a key and a window. It must not change them: each meets all of the other
-    stream."""
+    """Makes one element of two that share a key and a window. It must not change them: each has other pairs too."""
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Any:
-        """The element that comes of the pair."""
+        """The result of the pair."""
 
 
 class FlatJoinFunction(Function):
-    """Makes any number of elements of two that share a key and a window. It must not change them: each meets all of the
-    other stream.
+    """Makes any number of elements of two that share a key and a window. It must not change them: each has other
+    pairs too.
 
     ::
 
@@ -34,7 +33,7 @@ class FlatJoinFunction(Function):
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Iterable[Any] | None:
-        """Yields what comes of the pair; ``yield tag, value`` goes to the side output of ``tag``."""
+        """Yields the results of the pair; ``yield tag, value`` goes to the side output of ``tag``."""
 
 
 class CoGroupFunction(Function):
@@ -43,7 +42,7 @@ class CoGroupFunction(Function):
 
     @abstractmethod
     def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
-        """Yields what comes of the two groups; ``yield tag, value`` goes to the side output of ``tag``."""
+        """Yields the results of the two groups; ``yield tag, value`` goes to the side output of ``tag``."""
 
 
 class ProcessJoinFunction(Function):
@@ -69,8 +68,8 @@ class ProcessJoinFunction(Function):
 
         @abstractmethod
         def get_timestamp(self) -> int:
-            """The event time of what comes of the pair: the later of the two."""
+            """The event time of the results: the later of the two."""
 
     @abstractmethod
     def process_element(self, left: Any, right: Any, ctx: ProcessJoinFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of the pair; ``yield tag, value`` goes to the side output of ``tag``."""
+        """Yields the results of the pair; ``yield tag, value`` goes to the side output of ``tag``."""

@@ -50,7 +50,7 @@ class Counter(Metric):
         return self._count
 
     def drain(self) -> int:
-        """What was added since the last drain. Nothing is told too: reports of a step that is run again, where a metric
+        """What was added since the last drain, even if it is 0: reports of a step that is run again, where a metric
         is new, have to be equal."""
         increment = self._count - self._drained
         self._drained = self._count

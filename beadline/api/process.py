@@ -1,4 +1,4 @@
-"""Process functions: elements one by one, with both clocks and, behind ``key_by``, state and timers.
+"""Process functions: elements one by one, with both clocks and, after ``key_by``, state and timers.
 
 All of them emit with ``yield``; ``yield tag, value`` goes to the side output of ``tag``. A context is valid only during
 the call that it is passed to.
@@ -18,11 +18,11 @@ __all__ = ["CoProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction"
 
 
 class _Context(ABC):
-    """What every process function is told with an element."""
+    """What every process function gets with an element."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """Both clocks and, behind ``key_by``, timers."""
+        """Both clocks and, after ``key_by``, timers."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
@@ -30,7 +30,7 @@ class _Context(ABC):
 
 
 class _KeyedContext(_Context):
-    """What a process function behind ``key_by`` is told with an element."""
+    """What a process function after ``key_by`` gets with an element."""
 
     @abstractmethod
     def get_current_key(self) -> Any:
@@ -38,7 +38,7 @@ class _KeyedContext(_Context):
 
 
 class _OnTimerContext(_KeyedContext):
-    """What a process function is told with a timer."""
+    """What a process function gets with a timer."""
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
@@ -53,7 +53,7 @@ class ProcessFunction(Function):
 
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of ``value``."""
+        """Yields the results of ``value``."""
 
 
 class KeyedProcessFunction(Function):
@@ -82,10 +82,10 @@ class KeyedProcessFunction(Function):
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of ``value``."""
+        """Yields the results of ``value``."""
 
     def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
-        """Yields what comes of a timer that fires; by default nothing."""
+        """Yields the results of a timer that fires; by default nothing."""
 
 
 class CoProcessFunction(Function):
@@ -96,11 +96,11 @@ class CoProcessFunction(Function):
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of an element of the first stream."""
+        """Yields the results of an element of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of an element of the second stream."""
+        """Yields the results of an element of the second stream."""
 
 
 class KeyedCoProcessFunction(Function):
@@ -114,11 +114,11 @@ class KeyedCoProcessFunction(Function):
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of an element of the first stream."""
+        """Yields the results of an element of the first stream."""
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of an element of the second stream."""
+        """Yields the results of an element of the second stream."""
 
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
-        """Yields what comes of a timer that fires; by default nothing."""
+        """Yields the results of a timer that fires; by default nothing."""

@@ -1,4 +1,4 @@
-"""What a function learns of the subtask it runs in, and where it gets its state from."""
+"""What a function learns about its subtask, and where it gets its state from."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["DistributedCache", "KeyedStateStore", "RuntimeContext"]
 
 
 class KeyedStateStore(ABC):
-    """Hands out state by descriptor. The handle shows the entry of whatever key is current when it is used.
+    """Hands out state by descriptor. The handle shows the entry of the key that is current when it is used.
 
-    Only functions behind a ``key_by`` have keyed state.
+    Only functions after a ``key_by`` have keyed state.
     """
 
     @abstractmethod
@@ -47,7 +47,7 @@ class KeyedStateStore(ABC):
 
 
 class DistributedCache(ABC):
-    """Files that the program registered by name. Not in PyFlink, which can register them and has no way to get them."""
+    """Files that the program registered by name. Not in PyFlink, which can register files but not get them."""
 
     @abstractmethod
     def get_file(self, name: str) -> str:
@@ -67,7 +67,7 @@ class RuntimeContext(KeyedStateStore):
 
     @abstractmethod
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """The number of key groups, beyond which the operator can't be scaled."""
+        """The number of key groups, which is the highest parallelism the operator can have."""
 
     @abstractmethod
     def get_index_of_this_subtask(self) -> int:

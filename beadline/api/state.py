@@ -59,7 +59,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What the elements added for the current key amount to, ``None`` if there are none."""
+        """The result of the elements added for the current key, ``None`` if there are none."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -67,7 +67,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state of which two entries can be made one: session windows need it when they merge."""
+    """Appending state whose entries can be merged: session windows need it."""
 
 
 class ReducingState(MergingState[T, T]):
@@ -97,67 +97,8 @@ class ListState(MergingState[T, Iterable[T]]):
         return iter(self.get())
 
 
-class MapState(State, Generic[K, V]):
-    """A map per key. Every entry is stored on its own, so that a large map costs only what is touched.
-
-    ``state[k]``, ``state[k] = v``, ``del state[k]``, ``k in state`` and iteration over the keys work as with a dict,
-    except that a missing entry reads as ``None``.
-    """
-
-    @abstractmethod
-    def get(self, key: K) -> V | None:
-        """The value of an entry, ``None`` if it is missing."""
-
-    @abstractmethod
-    def put(self, key: K, value: V) -> None:
-        """Sets one entry."""
-
-    @abstractmethod
-    def put_all(self, dict_value: dict[K, V]) -> None:
-        """Sets all entries of ``dict_value``."""
-
-    @abstractmethod
-    def remove(self, key: K) -> None:
-        """Removes one entry; does nothing if it is missing."""
-
-    @abstractmethod
-    def contains(self, key: K) -> bool:
-        """Whether there is such an entry."""
-
-    @abstractmethod
-    def items(self) -> Iterable[tuple[K, V]]:
-        """All entries, as pairs."""
-
-    @abstractmethod
-    def keys(self) -> Iterable[K]:
-        """The keys of all entries."""
-
-    @abstractmethod
-    def values(self) -> Iterable[V]:
-        """The values of all entries."""
-
-    @abstractmethod
-    def is_empty(self) -> bool:
-        """Whether the current key has no entries at all."""
-
-    def __getitem__(self, key: K) -> V | None:
-        return self.get(key)
-
-    def __setitem__(self, key: K, value: V) -> None:
-        self.put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        self.remove(key)
-
-    def __contains__(self, key: K) -> bool:
-        return self.contains(key)
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self.keys())
-
-
-class ReadOnlyBroadcastState(State, Generic[K, V]):
-    """The broadcast state as the other side of the connection sees it: to look at, not to change."""
+class _Entries(State, Generic[K, V]):
+    """A map to read."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:
@@ -193,13 +134,8 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
         return iter(self.keys())
 
 
-class BroadcastState(ReadOnlyBroadcastState[K, V]):
-    """A map that every parallel subtask holds in full.
-
-    Each subtask sees every broadcast element and must come to the same entries: after a change of parallelism a subtask
-    may be given the copy of another. So decide from the element and the state alone, never from the subtask index,
-    a clock or a random number.
-    """
+class _WritableEntries(_Entries[K, V]):
+    """A map to read and to write."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
@@ -220,6 +156,27 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
         self.remove(key)
 
 
+class MapState(_WritableEntries[K, V]):
+    """A map per key. Every entry is stored on its own, so that a large map costs only what is touched.
+
+    ``state[k]``, ``state[k] = v``, ``del state[k]``, ``k in state`` and iteration over the keys work as with a dict,
+    except that a missing entry reads as ``None``.
+    """
+
+
+class ReadOnlyBroadcastState(_Entries[K, V]):
+    """The broadcast state as the other side of the connection sees it: read-only."""
+
+
+class BroadcastState(ReadOnlyBroadcastState[K, V], _WritableEntries[K, V]):
+    """A map that every parallel subtask holds in full.
+
+    Each subtask sees every broadcast element and must come to the same entries: after a change of parallelism a subtask
+    may be given the copy of another. So decide from the element and the state alone, never from the subtask index,
+    a clock or a random number.
+    """
+
+
 class OperatorStateStore(ABC):
     """Hands out state that belongs to a subtask rather than to a key."""
 
@@ -230,10 +187,10 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list of this subtask; a restored function is shown the lists of all subtasks, one behind the other.
+        """A list of this subtask; a restored function gets the lists of all subtasks, one after the other.
 
-        That makes sense only if all subtasks are restored together, so functions with such a state are made anew,
-        all of them, before every step. Take :meth:`get_list_state` where a subtask needs no more than its own.
+        That makes sense only if all subtasks are restored together, so new objects of such functions are made in all
+        subtasks before every step. Use :meth:`get_list_state` if a subtask needs only its own list.
         """
 
     @abstractmethod

@@ -53,7 +53,7 @@ class StateDescriptor:
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Lets entries expire; must be called before the state is asked for in ``open``."""
+        """Lets entries expire; call it before you get the state in ``open``."""
         if not isinstance(ttl_config, StateTtlConfig):
             raise TypeMismatchError(
                 f"State {self.name!r}: enable_time_to_live takes a StateTtlConfig, "
@@ -68,16 +68,15 @@ class StateDescriptor:
         return self._ttl_config if self._ttl_config is not None and self._ttl_config.is_enabled() else None
 
     def migrate_from(self, old_type: TypeInformation, function: Callable[[Any], Any]) -> None:
-        """Says what becomes of state that a snapshot holds with another type, where Beadline does not know it by
-        itself.
+        """Says how to convert state that a snapshot holds with another type, if Beadline can't convert it by itself.
 
         When the job starts from a snapshot in which the state has the type ``old_type``, ``function`` is called once
-        for each value in it (each element of a list, each value of a map) and gives the value of the new type. Must be
-        called before the state is asked for in ``open``; may be called several times, for several old types.
+        for each value in it (each element of a list, each value of a map) and gives the value of the new type. Call
+        this before you get the state in ``open``; call it once for each old type.
 
         :param old_type: the type the state was declared with; ``Types.PICKLED_BYTE_ARRAY()`` if it was not. For a
             class that has changed since, a copy of the old class or a row with its fields
-        :param function: runs in the workers. A value of a map that is None stays None without being asked for
+        :param function: runs in the workers. It is not called for None in a map, which stays None
         """
         if not callable(function):
             raise TypeMismatchError(

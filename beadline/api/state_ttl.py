@@ -12,6 +12,7 @@ from beadline.errors import ConfigurationError, TypeMismatchError
 __all__ = ["StateTtlConfig"]
 
 E = TypeVar("E", bound=Enum)
+S = TypeVar("S")
 
 _DEFAULT_CLEANUP_SIZE = 5
 _DEFAULT_COMPACTION_QUERY_ENTRIES = 1000
@@ -19,7 +20,7 @@ _DEFAULT_PERIODIC_COMPACTION_DAYS = 30
 
 
 class StateTtlConfig:
-    """When the entries of a state expire, and what becomes of them. Made with :meth:`new_builder`.
+    """When the entries of a state expire, and how they are removed. Made with :meth:`new_builder`.
 
     ::
 
@@ -27,11 +28,11 @@ class StateTtlConfig:
         descriptor.enable_time_to_live(ttl)
 
     Time is processing time. List and map state expire element by element. The configuration itself is not part of a
-    checkpoint: a restored job uses the one its program states.
+    checkpoint: a restored job uses the one in its program.
     """
 
     class UpdateType(Enum):
-        """Which accesses begin the lifetime anew."""
+        """Which accesses restart the lifetime."""
 
         Disabled = 0
         """Entries never expire."""
@@ -83,23 +84,8 @@ class StateTtlConfig:
         """The lifetime in milliseconds."""
         return self._ttl.to_milliseconds()
 
-    @property
-    def update_type(self) -> UpdateType:
-        """Which accesses begin the lifetime anew."""
-        return self._update_type
-
-    @property
-    def state_visibility(self) -> StateVisibility:
-        """Whether an expired entry can still be read."""
-        return self._state_visibility
-
-    @property
-    def cleanup_strategies(self) -> CleanupStrategies:
-        """How expired entries are removed when nobody reads them."""
-        return self._cleanup_strategies
-
     def get_update_type(self) -> UpdateType:
-        """Which accesses begin the lifetime anew."""
+        """Which accesses restart the lifetime."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
@@ -157,16 +143,16 @@ class StateTtlConfig:
             ] = {}
 
         def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
-            """Which accesses begin the lifetime anew."""
+            """Which accesses restart the lifetime."""
             self._update_type = _member(StateTtlConfig.UpdateType, update_type, "update type")
             return self
 
         def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Only writing begins the lifetime anew (the default)."""
+            """Only writing restarts the lifetime (the default)."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Reading begins the lifetime anew as well."""
+            """Reading restarts the lifetime as well."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> StateTtlConfig.Builder:
@@ -204,7 +190,8 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
-            """Looks at ``cleanup_size`` entries at each access, or each record, and drops those that have expired."""
+            """Looks at ``cleanup_size`` entries for each access, at the end of the step, and drops those that have
+            expired. Records that touch no state don't count, whatever ``run_cleanup_for_every_record`` says."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.INCREMENTAL_CLEANUP] = strategies.IncrementalCleanupStrategy(
                 cleanup_size, run_cleanup_for_every_record
@@ -214,7 +201,8 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> StateTtlConfig.Builder:
-            """Drops expired entries while RocksDB compacts; files older than the given time (30 days) are compacted."""
+            """Kept for programs that call it; it has no effect. In RocksDB too, a few expired entries are dropped for
+            each access, and others when runs of state are merged."""
             strategies = StateTtlConfig.CleanupStrategies
             self._strategies[strategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
                 strategies.RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)
@@ -318,22 +306,20 @@ class StateTtlConfig:
         def get_incremental_cleanup_strategy(self) -> IncrementalCleanupStrategy | None:
             """How the heap backend cleans up: as asked for, else 5 entries per access, ``None`` if not at all."""
             kind = StateTtlConfig.CleanupStrategies
-            chosen = self._strategies.get(kind.Strategies.INCREMENTAL_CLEANUP)
-            if isinstance(chosen, kind.IncrementalCleanupStrategy):
-                return chosen
-            if not self._is_cleanup_in_background:
-                return None
-            return kind.IncrementalCleanupStrategy(_DEFAULT_CLEANUP_SIZE, False)
+            default = kind.IncrementalCleanupStrategy(_DEFAULT_CLEANUP_SIZE, False)
+            return self._chosen(kind.Strategies.INCREMENTAL_CLEANUP, default)
 
         def get_rocksdb_compact_filter_cleanup_strategy(self) -> RocksdbCompactFilterCleanupStrategy | None:
             """How the RocksDB backend cleans up: as asked for, else its default, ``None`` if not at all."""
             kind = StateTtlConfig.CleanupStrategies
-            chosen = self._strategies.get(kind.Strategies.ROCKSDB_COMPACTION_FILTER)
-            if isinstance(chosen, kind.RocksdbCompactFilterCleanupStrategy):
-                return chosen
-            if not self._is_cleanup_in_background:
-                return None
-            return kind.RocksdbCompactFilterCleanupStrategy(_DEFAULT_COMPACTION_QUERY_ENTRIES)
+            default = kind.RocksdbCompactFilterCleanupStrategy(_DEFAULT_COMPACTION_QUERY_ENTRIES)
+            return self._chosen(kind.Strategies.ROCKSDB_COMPACTION_FILTER, default)
+
+        def _chosen(self, which: Strategies, default: S) -> S | None:
+            asked_for = self._strategies.get(which)
+            if isinstance(asked_for, type(default)):
+                return asked_for
+            return default if self._is_cleanup_in_background else None
 
         def __eq__(self, other: object) -> bool:
             return isinstance(other, StateTtlConfig.CleanupStrategies) and vars(other) == vars(self)

@@ -16,7 +16,7 @@ class TimerService(ABC):
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The wall-clock time; it stands still within one step, so that a re-run decides alike."""
+        """The wall-clock time; it stands still within one step, so that a re-run gives the same results."""
 
     @abstractmethod
     def current_watermark(self) -> int:

@@ -34,19 +34,29 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
         """Yields, or returns as an iterable, the results of the window."""
 
 
+class _Context(ABC, Generic[W2]):
+    @abstractmethod
+    def window(self) -> W2:
+        """The window that is evaluated."""
+
+    @abstractmethod
+    def window_state(self) -> KeyedStateStore:
+        """State of this window, and of the key if there is one."""
+
+    @abstractmethod
+    def global_state(self) -> KeyedStateStore:
+        """State shared by all windows, or by all windows of the key if there is one."""
+
+
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Evaluates one window of one key, with the clocks and with state.
 
-    State in ``context.window_state()`` belongs to one window: remove it in :meth:`clear`, nobody else does. State in
+    State in ``context.window_state()`` belongs to one window: remove it in :meth:`clear`; Beadline does not. State in
     ``context.global_state()`` belongs to the key, across its windows.
     """
 
-    class Context(ABC, Generic[W2]):
+    class Context(_Context[W2]):
         """The window that is evaluated, and what surrounds it."""
-
-        @abstractmethod
-        def window(self) -> W2:
-            """The window that is evaluated."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
@@ -55,14 +65,6 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
         @abstractmethod
         def current_watermark(self) -> int:
             """The event time up to which everything has been seen."""
-
-        @abstractmethod
-        def window_state(self) -> KeyedStateStore:
-            """State of this key and window."""
-
-        @abstractmethod
-        def global_state(self) -> KeyedStateStore:
-            """State of this key, shared by its windows."""
 
     @abstractmethod
     def process(self, key: KEY, context: ProcessWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:
@@ -75,20 +77,8 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """Evaluates one window of a stream that is not keyed, with state."""
 
-    class Context(ABC, Generic[W2]):
+    class Context(_Context[W2]):
         """The window that is evaluated, and its state."""
-
-        @abstractmethod
-        def window(self) -> W2:
-            """The window that is evaluated."""
-
-        @abstractmethod
-        def window_state(self) -> KeyedStateStore:
-            """State of this window."""
-
-        @abstractmethod
-        def global_state(self) -> KeyedStateStore:
-            """State shared by all windows."""
 
     @abstractmethod
     def process(self, context: ProcessAllWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:

@@ -1,7 +1,7 @@
 """A pattern as nodes: every place at which a partial match can stand, and what an event does there.
 
 A stage that takes up to n events becomes a node for each number of events already taken. Where a partial match may go
-on to the next stage, passing over an event leads to a second node from which it may not: the way on was already tried
+on to the next stage, passing over an event leads to a second node from which it may not: that stage was already tried
 with that event, and would otherwise give the same match twice.
 """
 
@@ -49,7 +49,7 @@ class Node:
     :ivar passed: where it goes then
     :ivar onward: the node that it may go to without an event, None if there is none
     :ivar greedy: go onward only where this stage does not take the event
-    :ivar following: the nodes that might take the event behind a greedy stage
+    :ivar following: the nodes that might take the event after a greedy stage
     :ivar stops: by the stage that took the last event: what must not happen here
     :ivar accepting: standing here is a match as well
     :ivar accepts_silence: standing here when the time is over is a match
@@ -101,7 +101,7 @@ class Automaton:
         self.tests: list[Test] = []
         self._tests = [self._stage_test(stage) for stage in self.stages]
         onward = MATCH
-        heads: list[Node] = []  # of the stages behind the one in hand, as far as its greed looks
+        heads: list[Node] = []  # of the stages after this one, as far as its greed looks
         if self.stages[-1]._contiguity == Contiguity.NOT_FOLLOWED_BY:
             onward = self._add(Node(PENDING, len(self.stages)))
             self.nodes[onward].passes, self.nodes[onward].passed = ALWAYS, onward
@@ -172,7 +172,7 @@ class Automaton:
     def _stops(self, node: Node) -> dict[int, tuple[Test, ...]]:
         """What must not happen at a node, by the stage that took the last event.
 
-        That stage itself is among them where the node belongs to it: it repeats, and a negation behind it already
+        That stage itself is among them where the node belongs to it: it repeats, and a negation after it already
         holds while it does.
         """
         found = {}
@@ -185,7 +185,7 @@ class Automaton:
         return found
 
     def _end_of_gap(self, stage: int) -> int:
-        """The first stage behind this one that is no ``not_followed_by``."""
+        """The first stage after this one that is no ``not_followed_by``."""
         end = stage + 1
         while end < len(self.stages) and self.stages[end]._contiguity == Contiguity.NOT_FOLLOWED_BY:
             end += 1

@@ -26,8 +26,8 @@ class ConditionContext(ABC):
 
 
 class Condition:
-    """A test of one event. ``with_context`` tells whether it looks at earlier events too: only those that don't can be
-    asked once for all partial matches."""
+    """A test of one event. ``with_context`` tells whether it looks at earlier events too. If not, one test counts for
+    all partial matches."""
 
     __slots__ = ("call", "with_context")
 

@@ -29,7 +29,7 @@ class PatternProcessFunction(Function):
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The wall-clock time; it stands still within one step, so that a re-run decides alike."""
+            """The wall-clock time; it stands still within one step, so that a re-run gives the same results."""
 
         @abstractmethod
         def get_current_key(self) -> Any:
@@ -37,7 +37,7 @@ class PatternProcessFunction(Function):
 
     @abstractmethod
     def process_match(self, match: Match, ctx: PatternProcessFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of a match: its events by the names of the stages that took them."""
+        """Yields the results of a match: its events by the names of the stages that took them."""
 
 
 class TimedOutPartialMatchHandler(ABC):
@@ -45,7 +45,7 @@ class TimedOutPartialMatchHandler(ABC):
 
     @abstractmethod
     def process_timed_out_match(self, match: Match, ctx: PatternProcessFunction.Context) -> Iterable[Any] | None:
-        """Yields what comes of a partial match; usually ``yield tag, value``, to a side output."""
+        """Yields the results of a partial match; usually ``yield tag, value``, to a side output."""
 
 
 class Select(PatternProcessFunction):

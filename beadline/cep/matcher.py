@@ -28,7 +28,7 @@ EMPTY: State = (0, (), ())
 class Outcome(NamedTuple):
     """What one event, or time alone, led to.
 
-    :ivar state: the state behind it, None if nothing is left to remember
+    :ivar state: the state afterwards, None if nothing is left to remember
     :ivar matches: paths of complete matches
     :ivar timed_out: paths of partial matches that ran out of time, with the time at which they did
     :ivar started: whether a partial match began
@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
 
 class _Context(ConditionContext):
-    """Shows a condition the path of the partial match in hand."""
+    """Shows a condition the path of the current partial match."""
 
     def __init__(self, stages: dict[str, int]) -> None:
         self._stages = stages
@@ -147,7 +147,7 @@ class Matcher:
             if self._nodes[node].accepts_silence:
                 matches.append((first, path))
             else:
-                # The same events may stand at several places; they are told of once.
+                # The same events may be at several nodes; they are reported once.
                 timed_out.setdefault(_numbers(path), (path, start + self._within))
         return self._outcome(number, list(partials[late:]), held, matches, list(timed_out.values()), False)
 

@@ -133,7 +133,7 @@ class EventTimeOperator(PatternOperator):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         super().open(runtime_context)
-        # The first event of a timestamp lies under the timestamp, the n-th under (timestamp, n), and from the second
+        # The first event of a timestamp is under the timestamp, the n-th under (timestamp, n), and from the second
         # on their number under (timestamp, 0): what comes does not write again what is there.
         kind = Types.PICKLED_BYTE_ARRAY()
         self._buffer = runtime_context.get_map_state(MapStateDescriptor("_cep_events", kind, kind))

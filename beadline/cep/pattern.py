@@ -34,7 +34,7 @@ class Contiguity:
 class Pattern:
     """The last stage of a sequence, and through it the sequence.
 
-    Methods that describe the stage change it and give it back; :meth:`next` and its kin begin a new one behind it.
+    Methods that describe the stage change it and return it; :meth:`next` and the like begin a new stage after it.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Pattern:
         return Pattern(name, None, Contiguity.STRICT, after_match_skip_strategy)
 
     def next(self, name: str) -> Pattern:
-        """A stage whose event comes directly behind the one before it."""
+        """A stage whose event directly follows the event of the stage before."""
         return Pattern(name, self, Contiguity.STRICT, self._skip)
 
     def followed_by(self, name: str) -> Pattern:
@@ -83,18 +83,18 @@ class Pattern:
         return Pattern(name, self, Contiguity.RELAXED_ANY, self._skip)
 
     def not_next(self, name: str) -> Pattern:
-        """The event directly behind must not fit."""
+        """The event that directly follows must not fit."""
         return self._negative(name, Contiguity.NOT_NEXT)
 
     def not_followed_by(self, name: str) -> Pattern:
-        """No event that fits may come before the stage behind this one takes its event; as the last stage, before the
+        """No event that fits may come before the stage after this one takes its event; as the last stage, before the
         time of :meth:`within` is over."""
         return self._negative(name, Contiguity.NOT_FOLLOWED_BY)
 
     def _negative(self, name: str, contiguity: str) -> Pattern:
         if self._optional:
             raise GraphError(
-                f"stage '{self._name}' is optional, so '{name}' can't be a negation behind it: write two patterns, "
+                f"stage '{self._name}' is optional, so the negation '{name}' can't follow it: write two patterns, "
                 "one with the optional stage and one without"
             )
         return Pattern(name, self, contiguity, self._skip)
@@ -108,7 +108,7 @@ class Pattern:
         return self
 
     def or_where(self, condition: Any) -> Pattern:
-        """Another way to fit: what was said so far, or this."""
+        """Another way to fit: the conditions so far, or this one."""
         made = as_condition(condition, f"or_where() of stage '{self._name}'")
         self._condition = made if self._condition is None else self._condition | made
         return self
@@ -135,12 +135,12 @@ class Pattern:
     # -- how often
 
     def times(self, times: int, to: int | None = None) -> Pattern:
-        """So many events, or from ``times`` to ``to`` of them. From 0 means that the stage is optional."""
+        """Exactly ``times`` events, or from ``times`` to ``to``. A stage that may take 0 events is optional."""
         self._check_countable("times()")
         low, high = _count(times, "times()", self._name), times if to is None else _count(to, "times()", self._name)
         if high < 1 or low > high:
             given = f"times({times})" if to is None else f"times({times}, {to})"
-            raise ConfigurationError(f"stage '{self._name}': {given} can't be fulfilled; times are 1 or more, rising")
+            raise ConfigurationError(f"stage '{self._name}': {given} matches nothing; give 1 or more, the lower first")
         self._quantified = True
         self._optional = self._optional or low == 0
         self._from, self._to = max(low, 1), high
@@ -151,7 +151,7 @@ class Pattern:
         return self._loop(1, "one_or_more()")
 
     def times_or_more(self, times: int) -> Pattern:
-        """At least so many events."""
+        """At least ``times`` events."""
         if _count(times, "times_or_more()", self._name) < 1:
             raise ConfigurationError(f"stage '{self._name}': times_or_more({times}) needs a number of 1 or more")
         return self._loop(times, "times_or_more()")
@@ -172,7 +172,7 @@ class Pattern:
         return self
 
     def greedy(self) -> Pattern:
-        """Take as many events as there are, before the stage behind gets any."""
+        """Take as many events as there are, before the stage after it gets any."""
         self._check_looping("greedy()")
         if self._inner == Contiguity.RELAXED_ANY:
             raise GraphError(f"stage '{self._name}': greedy() and allow_combinations() contradict each other")
@@ -192,7 +192,7 @@ class Pattern:
     def _set_inner(self, what: str, inner: str) -> Pattern:
         self._check_looping(what)
         if self._inner != Contiguity.RELAXED:
-            raise GraphError(f"stage '{self._name}': {what} comes once, and not with the other of its kind")
+            raise GraphError(f"stage '{self._name}': call either consecutive() or allow_combinations(), once")
         self._inner = inner
         return self
 
@@ -204,7 +204,7 @@ class Pattern:
         if self._contiguity in Contiguity.NEGATIVE:
             raise GraphError(f"stage '{self._name}' is a negation: {what} does not apply to it")
         if self._quantified:
-            raise GraphError(f"stage '{self._name}': {what}, but how often it comes was already said")
+            raise GraphError(f"stage '{self._name}': {what} is a second quantifier; give only one")
 
     # -- for the compiler
 
@@ -228,7 +228,7 @@ class Pattern:
         return self._skip
 
     def check(self) -> None:
-        """Raise what can only be seen of the whole sequence."""
+        """Raise errors that only the whole sequence shows."""
         stages = self._stages()
         names = [stage._name for stage in stages]
         for name in names:
@@ -243,8 +243,8 @@ class Pattern:
             behind = [later for later in stages[position + 1 :] if later._contiguity not in Contiguity.NEGATIVE]
             if stage._greedy and all(later._optional for later in behind):
                 raise GraphError(
-                    f"stage '{stage._name}' is greedy and nothing that must come stands behind it, so it would never "
-                    "end: leave out greedy(), or skip with AfterMatchSkipStrategy"
+                    f"stage '{stage._name}' is greedy and no stage after it is required, so it would never end: "
+                    "leave out greedy(), or skip with AfterMatchSkipStrategy"
                 )
         if self._skip.target is not None and self._skip.target not in names:
             raise GraphError(f"{self._skip!r} names no stage of the pattern; its stages are {', '.join(names)}")

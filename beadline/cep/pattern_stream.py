@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,9 @@ from beadline.cep.functions import (
 from beadline.cep.operator import EventTimeOperator, PatternOperator, ProcessingTimeOperator
 from beadline.cep.pattern import Pattern
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream, check_process_function
-from beadline.datastream.keyed_stream import KeyedStream
+from beadline.datastream.data_stream import DataStream
+from beadline.datastream.streams.checks import check_process_function
+from beadline.datastream.streams.keyed import KeyedStream
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError
 
 __all__ = ["CEP", "PatternStream"]
@@ -34,7 +36,7 @@ class CEP:
         """Look for a pattern among the events of each key.
 
         :param comparator: orders events of the same timestamp: negative, 0 or positive as the first comes before, with
-            or behind the second. Without it they come in the order of arrival, which with several sources may differ
+            or after the second. Without it they come in the order of arrival, which with several sources may differ
             from run to run.
         """
         if not isinstance(stream, KeyedStream):
@@ -43,47 +45,46 @@ class CEP:
                     "patterns are looked for in the events of one key: put a key_by() before CEP.pattern(), "
                     "key_by(lambda event: 0) if all events belong together"
                 )
-            raise TypeMismatchError(f"CEP.pattern() takes a stream behind key_by(), got {stream!r}")
+            raise TypeMismatchError(f"CEP.pattern() takes the stream that key_by() returns, got {stream!r}")
         if not isinstance(pattern, Pattern):
             raise TypeMismatchError(f"CEP.pattern() takes a Pattern, such as Pattern.begin('first'), got {pattern!r}")
         if comparator is not None and not callable(comparator):
             raise TypeMismatchError(f"the comparator is a function of two events, got {comparator!r}")
-        Automaton(pattern)  # what is wrong with it is said here, not in a worker
+        Automaton(pattern)  # errors in it are raised here, not in a worker
         return PatternStream(stream, pattern, comparator)
 
 
 class PatternStream:
-    """Matches of a pattern, before anything is made of them. In event time unless told otherwise."""
+    """Matches of a pattern, before results are made of them. In event time by default."""
 
     def __init__(
-        self,
-        stream: KeyedStream,
-        pattern: Pattern,
-        comparator: Callable[[Any, Any], int] | None = None,
-        late_tag: OutputTag | None = None,
-        event_time: bool = True,
+        self, stream: KeyedStream, pattern: Pattern, comparator: Callable[[Any, Any], int] | None = None
     ) -> None:
         self._stream = stream
         self._pattern = pattern
         self._comparator = comparator
-        self._late_tag = late_tag
-        self._event_time = event_time
+        self._late_tag: OutputTag | None = None
+        self._event_time = True
 
     def __repr__(self) -> str:
         return f"<PatternStream of {self._pattern!r} on {self._stream!r}>"
 
     def in_event_time(self) -> PatternStream:
         """Events in the order of their timestamps, each as soon as the watermark has passed it."""
-        return PatternStream(self._stream, self._pattern, self._comparator, self._late_tag, True)
+        return self._with(_event_time=True)
 
     def in_processing_time(self) -> PatternStream:
         """Events in the order of arrival; ``within`` goes by the wall clock."""
-        return PatternStream(self._stream, self._pattern, self._comparator, self._late_tag, False)
+        return self._with(_event_time=False)
 
     def side_output_late_data(self, late_data_output_tag: OutputTag) -> PatternStream:
         """Events that the watermark had already passed go to this side output instead of being dropped."""
-        tag = _checked_tag(late_data_output_tag, "side_output_late_data()")
-        return PatternStream(self._stream, self._pattern, self._comparator, tag, self._event_time)
+        return self._with(_late_tag=_checked_tag(late_data_output_tag, "side_output_late_data()"))
+
+    def _with(self, **changed: Any) -> PatternStream:
+        other = copy.copy(self)
+        vars(other).update(changed)
+        return other
 
     # -- results
 

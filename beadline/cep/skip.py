@@ -1,4 +1,4 @@
-"""What becomes of other matches once one is found."""
+"""What happens to other matches once one is found."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AfterMatchSkipStrategy:
     def throw_exception_on_miss(self) -> AfterMatchSkipStrategy:
         """Fail if the stage to skip to took no event in a match, or the match's first one; else nothing is skipped."""
         if self.target is None:
-            raise ConfigurationError(f"{self!r} skips to no stage, so there is none that could be missing")
+            raise ConfigurationError(f"{self!r} skips to no stage, so no stage can be missing")
         return AfterMatchSkipStrategy(self.how, self.target, strict=True)
 
     def keeps_from(self, path: tuple[Any, ...], target: int) -> int:

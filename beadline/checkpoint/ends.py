@@ -10,7 +10,7 @@ __all__ = ["End", "Fate"]
 
 
 class Fate(Enum):
-    """What becomes of a job's checkpoints when it ends."""
+    """What happens to a job's checkpoints when it ends."""
 
     DELETED = "deleted"
     """Nobody needs them any more."""
@@ -31,7 +31,7 @@ class End(Enum):
     A driver that is killed is not among them: it decides nothing, and leaves all that is there.
 
     :ivar status: what its client sees
-    :ivar checkpoints: what becomes of its checkpoints
+    :ivar checkpoints: what happens to its checkpoints
     """
 
     FINISHED = "finished", JobStatus.FINISHED, Fate.DELETED

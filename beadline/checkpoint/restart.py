@@ -146,7 +146,7 @@ class ExponentialDelay(RestartStrategy):
 
     Failures while a restart is still waited for belong to the same attempt.
 
-    :param attempts: how many restarts without such a quiet time, ``None`` for any number
+    :param attempts: how many restarts without a quiet time, ``None`` for any number
     :param uniform: gives numbers from 0 up to, but not, 1; they spread the delays
     """
 
@@ -219,7 +219,7 @@ def restart_strategy(
 ) -> RestartStrategy:
     """The strategy that ``configuration`` names; if it names none, exponential delay with checkpoints, else none.
 
-    Options of one strategy name it as well as its type does: who sets ``fixed-delay.delay`` means fixed delays.
+    Options of one strategy select it as its type does: ``fixed-delay.delay`` alone means fixed delays.
 
     :param checkpointing: whether the clock takes checkpoints
     :param uniform: the dice for the jitter of exponential delays
@@ -253,14 +253,14 @@ def restart_strategy(
             configuration.get_integer(ATTEMPTS_BEFORE_RESET, None),
             uniform,
         )
-    raise ConfigurationError(f"{TYPE}: {kind!r} is none of none, fixed-delay, failure-rate, exponential-delay.")
+    raise ConfigurationError(f"{TYPE}: must be none, fixed-delay, failure-rate or exponential-delay, not {kind!r}.")
 
 
 def _meant(configuration: Configuration) -> str:
     """The strategy whose options are set; Flink's default if there are none."""
     found = [name for name, keys in _OPTIONS.items() if any(configuration.contains_key(key) for key in keys)]
     if len(found) > 1:
-        raise ConfigurationError(f"options of {' and '.join(found)} are set: say with {TYPE} which one is meant.")
+        raise ConfigurationError(f"options of {' and '.join(found)} are set: choose one of them with {TYPE}.")
     return found[0] if found else "exponential-delay"
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
@@ -25,7 +24,6 @@ TOLERABLE_FAILURES = "execution.checkpointing.tolerable-failed-checkpoints"
 NUM_RETAINED = "execution.checkpointing.num-retained"
 RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 UNALIGNED = "execution.checkpointing.unaligned.enabled"
-UNALIGNED_FORCED = "execution.checkpointing.unaligned.forced"
 ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
 AFTER_TASKS_FINISH = "execution.checkpointing.checkpoints-after-tasks-finish"
 STORAGE = "execution.checkpointing.storage"
@@ -59,7 +57,6 @@ KEYS = frozenset(
         NUM_RETAINED,
         RETENTION,
         UNALIGNED,
-        UNALIGNED_FORCED,
         ALIGNED_TIMEOUT,
         AFTER_TASKS_FINISH,
         STORAGE,
@@ -88,9 +85,9 @@ _UNLIMITED = 2**31 - 1
 
 
 class Retention(Enum):
-    """What becomes of the retained checkpoints when the job is cancelled or its program fails.
+    """What happens to the retained checkpoints when the job is cancelled or its program fails.
 
-    The value has the ends after which they are kept, of those that leave it to the retention.
+    The value lists the ends after which they are kept, among the ends that leave this to the retention.
     """
 
     NO_EXTERNALIZED_CHECKPOINTS = frozenset[End]()
@@ -112,7 +109,7 @@ class Storage(Enum):
 
 
 class ClaimMode(Enum):
-    """Whom the checkpoint that a job starts from belongs to afterwards."""
+    """Who owns the checkpoint that a job started from."""
 
     NO_CLAIM = "no_claim"
     """Whoever made it: it is never deleted."""
@@ -143,7 +140,6 @@ class CheckpointSettings:
     retained: int = 1
     retention: Retention = Retention.NO_EXTERNALIZED_CHECKPOINTS
     unaligned: bool = False
-    unaligned_forced: bool = False
     aligned_timeout_ms: int = 0
     ignored_in_flight: int | None = None
     after_tasks_finish: bool = True
@@ -204,9 +200,6 @@ class CheckpointSettings:
         if unaligned and not exactly_once:
             unaligned = False
             warnings.append(f"{UNALIGNED} has no effect with {MODE} AT_LEAST_ONCE: checkpoints stay aligned")
-        forced = configuration.get_boolean(UNALIGNED_FORCED, False)
-        if forced and not unaligned:
-            warnings.append(f"{UNALIGNED_FORCED} has no effect as long as {UNALIGNED} is off")
         directory = configuration.get_string(DIRECTORY, None)
         failures = configuration.get_integer(TOLERABLE_FAILURES, 0)
         ignored = configuration.get_integer(IGNORED_IN_FLIGHT, -1)
@@ -220,7 +213,6 @@ class CheckpointSettings:
             retained=configuration.get_integer(NUM_RETAINED, cls.retained),
             retention=_choice(configuration, RETENTION, cls.retention),
             unaligned=unaligned,
-            unaligned_forced=forced,
             aligned_timeout_ms=configuration.get_duration_ms(ALIGNED_TIMEOUT, cls.aligned_timeout_ms),
             ignored_in_flight=ignored if ignored >= 0 else None,
             after_tasks_finish=configuration.get_boolean(AFTER_TASKS_FINISH, cls.after_tasks_finish),
@@ -243,6 +235,11 @@ class CheckpointSettings:
         )
 
     @property
+    def takes_final(self) -> bool:
+        """Whether the last step of a job gets a checkpoint."""
+        return self.enabled and self.after_tasks_finish
+
+    @property
     def enabled(self) -> bool:
         """Whether the clock takes checkpoints."""
         return self.interval_ms is not None
@@ -251,15 +248,6 @@ class CheckpointSettings:
     def period_ms(self) -> int | None:
         """The interval, or the pause between checkpoints if that is longer."""
         return None if self.interval_ms is None else max(self.interval_ms, self.min_pause_ms)
-
-    def with_aligned_exchanges(self, exchanges: Sequence[str]) -> CheckpointSettings:
-        """The same for a graph with exchanges that barriers do not overtake, unless that is forced."""
-        if not exchanges or not self.unaligned or self.unaligned_forced:
-            return self
-        warning = (
-            f"checkpoints stay aligned because of {', '.join(exchanges)}; set {UNALIGNED_FORCED} to overtake them too"
-        )
-        return replace(self, unaligned=False, warnings=(*self.warnings, warning))
 
 
 class _Mode(Enum):
@@ -284,7 +272,7 @@ def _claim_mode(configuration: Configuration, default: ClaimMode) -> ClaimMode:
     if (configuration.get_string(CLAIM_MODE, None) or "").strip().upper() == "LEGACY":
         raise ConfigurationError(
             f"{CLAIM_MODE}: LEGACY leaves open who may delete the snapshot, so it is not supported: use NO_CLAIM (it "
-            "stays yours) or CLAIM (the job deletes it when it needs it no more)."
+            "stays yours) or CLAIM (the job deletes it when it no longer needs it)."
         )
     return _choice(configuration, CLAIM_MODE, default)
 

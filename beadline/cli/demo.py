@@ -1,6 +1,6 @@
 """The demonstration and how it is shown: live on a terminal, line by line elsewhere.
 
-It runs the necklace factory on a local Spark, kills the workers on the way, and compares the counts with the formula
+It runs the necklace factory on a local Spark, kills the workers while it runs, and compares the counts with the formula
 that they must follow.
 """
 
@@ -27,8 +27,8 @@ from rich.text import Text
 
 from beadline.cli.necklaces import END_OF_TIME, Ledger, Order, closed_form, count_beads
 from beadline.errors import BeadlineError
-from beadline.master.progress import StepReport
-from beadline.master.spark import find_session
+from beadline.master.news import News, StepReport
+from beadline.master.spark.session import find_session
 
 _COLUMNS = ("step", "records", "read", "records/s", "keys", "state", "watermark", "tries")
 _SHOWN_STEPS = 10
@@ -139,7 +139,7 @@ def verdict(order: Order, ledger: Ledger, reruns: int) -> tuple[bool, str]:
 
 
 class _Notes(logging.Handler):
-    """Beadline's warnings belong into the view, not across it."""
+    """Shows Beadline's warnings inside the view, not across it."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -177,7 +177,9 @@ def run_demo(shifts: int, kill: bool, console: Console | None = None) -> int:
         else:
             console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def on_step(report: StepReport) -> None:
+    def watch(report: News) -> None:
+        if not isinstance(report, StepReport):
+            return
         before = progress.read
         progress.add(report)
         if not live:
@@ -193,12 +195,12 @@ def run_demo(shifts: int, kill: bool, console: Console | None = None) -> int:
             if not live:
                 say(progress.doing)
             context = find_session().sparkContext
-            # The numbers of workers elsewhere mean other processes here.
+            # Process ids of workers on other machines mean other processes here.
             kill = kill and str(context.master).startswith("local")
             # Spark's stack traces of the killed workers would bury the view.
             context.setLogLevel("OFF")
             progress.doing = "step 1…"
-            ledger = count_beads(progress.order, on_step)
+            ledger = count_beads(progress.order, watch)
     except BeadlineError as error:
         console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
         return 1

@@ -1,4 +1,4 @@
-"""Tell the user of a script that failed."""
+"""Tell the user that a script failed."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from beadline.cli.script import (
     job_options,
     run_program,
 )
+from beadline.master import engines
 from beadline.master.telling import VERBOSE
 
 app = typer.Typer(
@@ -49,7 +50,7 @@ def _common(
     """What holds for every command."""
 
 
-# Options end at the script's name, so that those behind it are the script's own.
+# Options end at the script's name, so that options after it are the script's own.
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program to run.")],
@@ -62,8 +63,8 @@ def run(
             "-s",
             "--from-savepoint",
             metavar="PATH",
-            help="Go on from this checkpoint or savepoint; 'latest' for the newest checkpoint of this program's job, "
-            "or of the one that -D beadline.job-id=ID names.",
+            help="Start from this checkpoint or savepoint. 'latest' is the newest checkpoint of this program's job, "
+            "or of the job that -D beadline.job-id=ID names.",
         ),
     ] = None,
     allow_non_restored: AllowNonRestored = False,
@@ -72,16 +73,25 @@ def run(
         typer.Option(
             "--claim-mode",
             metavar="MODE",
-            help="Whom the savepoint of -s belongs to then: no_claim (it is left alone) or claim (the job).",
+            help="Who owns the savepoint of -s: no_claim (you, the job leaves it alone) or claim (the job).",
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="What runs the job: spark (the default), or local: this process does all the work, one task at a "
+            "time, without Spark and Java. For a first look, tests, or a debugger.",
         ),
     ] = None,
     verbose: Annotated[
         bool,
-        typer.Option("-v", "--verbose", help="Show whole tracebacks and what Spark logs; as BEADLINE_VERBOSE=1 does."),
+        typer.Option("-v", "--verbose", help="Show whole tracebacks and Spark's log, like BEADLINE_VERBOSE=1."),
     ] = False,
     define: Definitions = None,
 ) -> None:
-    """Run a program. Options come before SCRIPT; everything behind it is passed on untouched."""
+    """Run a program. Options come before SCRIPT; everything after it is passed on untouched."""
     options = job_options(define or [], parallelism)
     if savepoint is not None:
         options["execution.state-recovery.path"] = savepoint
@@ -89,6 +99,10 @@ def run(
         options["execution.state-recovery.ignore-unclaimed-state"] = "true"
     if claim_mode is not None:
         options["execution.state-recovery.claim-mode"] = claim_mode
+    if engine is not None:
+        if engine not in engines.ALL:
+            raise typer.BadParameter(f"--engine {engine}: it must be {' or '.join(engines.ALL)}.")
+        options[engines.OPTION] = engine
     if verbose:
         os.environ[VERBOSE] = "1"
     run_program(script, args or [], options, pyflink)
@@ -97,9 +111,9 @@ def run(
 @app.command()
 def demo(
     shifts: Annotated[
-        int, typer.Option("--shifts", metavar="N", min=1, help="How long: a shift is 288,000 beads.")
+        int, typer.Option("--shifts", metavar="N", min=1, help="How many shifts to run, of 288,000 beads each.")
     ] = 12,
-    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the workers on the way.")] = True,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the workers while the job runs.")] = True,
 ) -> None:
     """Count the beads of a necklace factory on a local Spark, and watch."""
     # Spark is imported when it is needed: the other commands answer at once.

@@ -15,7 +15,7 @@ from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor
-from beadline.master.progress import Listener
+from beadline.master.news import Watcher
 
 END_OF_TIME = (1 << 63) - 1
 
@@ -54,7 +54,7 @@ class Order:
 
 
 def closed_form(order: Order) -> Ledger:
-    """What the ledger must say. The sum of bead numbers gives away a bead that was lost while another came twice."""
+    """What the ledger must say. The sum of bead numbers shows if a bead was lost and another came twice."""
     shifts, length, colours = order.shifts, order.length, order.colours
     alike = order.strings // colours  # strings of one colour in a shift
     ledger = {}
@@ -110,14 +110,14 @@ class AddUp(KeyedProcessFunction):
         yield ctx.get_current_key(), self._sums.value()
 
 
-def count_beads(order: Order, on_step: Listener) -> Ledger:
+def count_beads(order: Order, watcher: Watcher) -> Ledger:
     """Run the job and give the ledger."""
     # Short steps, so that there is something to see.
     settings = Configuration().set_string("beadline.step.target", "1 s")
     settings.set_integer("beadline.step.first-records", 100_000).set_integer("beadline.step.max-records", 200_000)
     env = StreamExecutionEnvironment.get_execution_environment(settings)
     env.set_parallelism(min(4, env.get_parallelism()))
-    env.add_step_listener(on_step)
+    env.add_event_listener(watcher)
 
     in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(BeadTime())
     beads = env.from_sequence(0, order.beads - 1).assign_timestamps_and_watermarks(in_order)

@@ -12,17 +12,17 @@ import typer
 
 def prepare() -> None:
     """Write an archive of Spark's classes, some 150 MB in the user's cache folder: Spark then starts in little more
-    than half the time. A new Java or PySpark needs a new one; without a fitting one Spark starts as before."""
+    than half the time. A new Java or PySpark needs a new one; without one that fits, Spark starts as before."""
     from beadline.errors import EnvironmentSetupError
-    from beadline.master import class_archive
-    from beadline.master.spark import check_java
+    from beadline.master.spark import class_archive
+    from beadline.master.spark.session import check_java
 
     check_java()
     folder = class_archive.folder()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as scratch:
         path = Path(scratch) / "classes.jsa"
-        # Java writes the file when it ends, behind its Python process; it holds the pipes until then.
+        # Java writes the file when it ends, after its Python process; it holds the pipes until then.
         done = subprocess.run(
             [sys.executable, "-m", "beadline.cli.prepare", str(path)], capture_output=True, text=True, check=False
         )
@@ -36,8 +36,8 @@ def _load_classes(path: Path) -> None:
     """Run a job that uses what most jobs use, in a JVM that writes down what it loads."""
     from beadline.common import Types
     from beadline.datastream import StreamExecutionEnvironment
-    from beadline.master import class_archive
-    from beadline.master.spark import find_session
+    from beadline.master.spark import class_archive
+    from beadline.master.spark.session import find_session
 
     session = find_session(class_archive.options_to_write(path))
     env = StreamExecutionEnvironment.get_execution_environment()

@@ -23,10 +23,10 @@ from beadline.cli.script import (
 )
 
 if TYPE_CHECKING:
-    from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot
-    from beadline.master.comparison import Comparison
+    from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
+    from beadline.master.upgrade.comparison import Comparison
     from beadline.state.description import StateDescription
-    from beadline.state.version import RunRef
+    from beadline.state.segments.version import SegmentRef
 
 app = typer.Typer(name="savepoint", help="Look into checkpoints and savepoints.", no_args_is_help=True)
 
@@ -50,7 +50,7 @@ def show(path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint 
     console.print(table)
 
 
-# Options end at the script's name, so that those behind it are the script's own.
+# Options end at the script's name, so that options after it are the script's own.
 @app.command(context_settings={"allow_interspersed_args": False})
 def diff(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")],
@@ -61,7 +61,7 @@ def diff(
     allow_non_restored: AllowNonRestored = False,
     define: Definitions = None,
 ) -> None:
-    """Tell what would become of the state if a program went on from it. The program runs up to its execute(), no job
+    """Show what would happen to the state if a program went on from it. The program runs up to its execute(), no job
     is started, and the exit code is 0 if it would start. Options come before PATH."""
     options = job_options(define or [], parallelism)
     snapshot = _read(path)
@@ -80,21 +80,21 @@ def dispose(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A savepoint, or a checkpoint that no job needs.")],
 ) -> None:
     """Remove a savepoint or a retained checkpoint: what Beadline wrote there, and nothing else."""
-    from beadline.checkpoint.disposal import dispose_savepoint
+    from beadline.checkpoint.cleanup.disposal import dispose_savepoint
 
     with _problems_told():
         disposed = dispose_savepoint(path)
     typer.echo(f"Savepoint '{path}' disposed: {disposed.files} files, {disposed.bytes:,} bytes.")
     if not disposed.is_gone:
-        typer.echo(f"There is something else in {disposed.folder}, which stays.")
+        typer.echo(f"{disposed.folder} stays, because other files are in it.")
 
 
 def _compare(
     snapshot: Snapshot, script: Path, args: list[str], options: dict[str, str], pyflink: bool, allow: bool
 ) -> Comparison:
-    from beadline.master.compatibility import compare
     from beadline.master.dry_run import ProgramReached, stop_at_execute
-    from beadline.runtime.describe import declared_states
+    from beadline.master.upgrade.compatibility import compare
+    from beadline.runtime.operators.describe import declared_states
 
     stop_at_execute()
     try:
@@ -122,7 +122,7 @@ def _show(comparison: Comparison) -> None:
 
 
 def _read(path: str) -> Snapshot:
-    from beadline.checkpoint.lookup import read_snapshot
+    from beadline.checkpoint.directory.lookup import read_snapshot
 
     with _problems_told():
         return read_snapshot(path)
@@ -130,8 +130,8 @@ def _read(path: str) -> Snapshot:
 
 @contextmanager
 def _problems_told() -> Iterator[None]:
-    """What is wrong with a snapshot is said in one sentence, and ends the command."""
-    from beadline.checkpoint.snapshot import SnapshotError
+    """A problem with a snapshot is reported in one sentence, and ends the command."""
+    from beadline.checkpoint.contents.snapshot import SnapshotError
 
     try:
         yield
@@ -153,7 +153,7 @@ def _head(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _layout(snapshot: Snapshot) -> str:
-    """Canonical if its state lies in tables that everybody reads, native if it is the runs as they are."""
+    """Canonical if its state is in tables that any tool reads, native if it is the segments as they are."""
     files = snapshot.files()
     return "canonical" if files and all(file.endswith(".parquet") for file in files) else "native"
 
@@ -175,24 +175,28 @@ def _keyed_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str, str]]:
     """All keyed state together; then each state, with its own numbers where it has files of its own."""
     from beadline.common.type_description import readable
     from beadline.state.description import KEYED
-    from beadline.state.files import base_name, parent
-    from beadline.state.layout import safe_name
+    from beadline.state.parquet.layout import safe_name
+    from beadline.state.segments.files import base_name, parent
 
-    runs = [run for handle in operator.keyed if handle is not None for run in handle.runs]
-    if runs:
+    segments = [segment for handle in operator.keyed if handle is not None for segment in handle.segments]
+    if segments:
         keys = readable(operator.key_type) if operator.key_type else "any object"
-        yield f"by key, {keys}", *_numbers(runs)
+        yield f"by key, {keys}", *_numbers(segments)
     for state in operator.state_descriptions:
         if state.scope == KEYED:
             folders = (safe_name(state.name), f"{safe_name(state.name)}-keyed")
-            own = [run for run in runs if run.path is not None and base_name(parent(run.path)) in folders]
+            own = [
+                segment
+                for segment in segments
+                if segment.path is not None and base_name(parent(segment.path)) in folders
+            ]
             yield f"  {_described(state)}", *(_numbers(own) if own else ("", ""))
 
 
 def _operator_state_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str, str]]:
     from beadline.state.description import OPERATOR
 
-    parts: dict[str, list[RunRef]] = {}
+    parts: dict[str, list[SegmentRef]] = {}
     for handle in operator.operator_state:
         for name, ref in handle.states.items() if handle is not None else ():
             parts.setdefault(name, []).extend(ref.own_parts)
@@ -202,19 +206,19 @@ def _operator_state_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str,
 
 
 def _described(state: StateDescription) -> str:
-    from beadline.master.comparison import shown_name, type_of
+    from beadline.master.upgrade.comparison import shown_name, type_of
 
     ttl = "" if state.ttl_ms is None else f", lives {state.ttl_ms} ms"
     return f"{shown_name(state)}: {type_of(state)}{ttl}".removesuffix(": ")
 
 
-def _numbers(runs: list[RunRef]) -> tuple[str, str]:
-    """Entries, of which some may be changed or removed by later ones, and bytes."""
-    return f"{sum(run.entries for run in runs):,}", f"{sum(run.size for run in runs):,}"
+def _numbers(segments: list[SegmentRef]) -> tuple[str, str]:
+    """Entries, including those that later ones change or remove, and bytes."""
+    return f"{sum(segment.entries for segment in segments):,}", f"{sum(segment.size for segment in segments):,}"
 
 
 def _console() -> Console:
-    # Where nobody looks at a screen, lines are as long as they are.
+    # Without a terminal, lines are not cut.
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=1000)
 

@@ -59,7 +59,7 @@ def run_script(script: Path, args: Sequence[str]) -> None:
 
 
 def run_program(script: Path, args: Sequence[str], options: dict[str, str], pyflink: bool) -> None:
-    """Run a program with options of the command line; tell what makes it fail, and end the command then."""
+    """Run a program with options of the command line; if it fails, report why and end the command."""
     if not script.is_file():
         what = "it is a directory" if script.is_dir() else "there is no such file"
         typer.echo(f"error: can't run {script}: {what}.", err=True)
@@ -73,7 +73,7 @@ def run_program(script: Path, args: Sequence[str], options: dict[str, str], pyfl
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except JobFinishedError as finished:
-        # Whoever starts it again as long as it fails has nothing left to do.
+        # A supervisor that starts it again until it succeeds can stop.
         typer.echo(str(finished), err=True)
         raise typer.Exit(0) from None
     except Exception as error:
@@ -97,7 +97,7 @@ def job_options(definitions: Sequence[str], parallelism: int | None) -> dict[str
 
 
 def _show_log() -> None:
-    """What Beadline has to say of a job goes to standard error, unless the script sets up logging itself."""
+    """Beadline's log of a job goes to standard error, unless the script sets up logging itself."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("beadline")

@@ -1,8 +1,7 @@
 """Options given on the command line, which an environment made later in the same process takes over.
 
 ``beadline run -p 4 -D key=value job.py`` starts the script in its own process, so one dictionary from Flink's option
-keys to their text is enough. The environment reads it when it is made; what the script sets itself comes later, and
-wins.
+keys to their text is enough. The environment reads it when it is made; settings in the script come later, and win.
 """
 
 from __future__ import annotations

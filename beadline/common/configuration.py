@@ -142,7 +142,7 @@ class Configuration(WithoutJava):
             raise ConfigurationError(f"A key must be a str, got {key!r} of type {type(key).__name__}.")
         if value is None:
             raise ConfigurationError(f"The option {key} can't be set to None; use remove_config to unset it.")
-        # The name used last counts: a renamed key must not hide behind what its other name was set to before.
+        # The name used last counts: an earlier value under the other name must not hide it.
         for name in known_keys(key):
             if name != key:
                 self._values.pop(name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from beadline.common.configuration import Configuration
@@ -50,8 +51,8 @@ class ExecutionConfig(WithoutJava):
         return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE").upper() != "NONE"
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """Milliseconds between two watermarks of a source in Flink. Here it is only asked whether it is 0, for none:
-        then event time passes at the end of the input alone."""
+        """Milliseconds between two watermarks of a source in Flink. Here only 0 has an effect: no watermarks,
+        so that event time passes only at the end of the input."""
         return self._set(_WATERMARK_INTERVAL, f"{_at_least_zero('The watermark interval', interval)} ms")
 
     def get_auto_watermark_interval(self) -> int:
@@ -65,7 +66,7 @@ class ExecutionConfig(WithoutJava):
         return self._configuration.get_duration_ms(_LATENCY_INTERVAL, 0)
 
     def get_parallelism(self) -> int:
-        """How many subtasks an operator has unless it says otherwise; ``PARALLELISM_DEFAULT`` if nobody said."""
+        """How many subtasks an operator has by default; ``PARALLELISM_DEFAULT`` if that was not set."""
         return self._configuration.get_integer(_PARALLELISM, self.PARALLELISM_DEFAULT)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
@@ -141,44 +142,6 @@ class ExecutionConfig(WithoutJava):
         """Compress full checkpoints and savepoints."""
         return self._set(_SNAPSHOT_COMPRESSION, use_snapshot_compression)
 
-    # PyFlink 2.3 has the following methods, but Flink 2.x no longer has what they call: they fail there as well.
-
-    def enable_force_kryo(self) -> NoReturn:
-        _no_java_serializer("enable_force_kryo")
-
-    def disable_force_kryo(self) -> NoReturn:
-        _no_java_serializer("disable_force_kryo")
-
-    def is_force_kryo_enabled(self) -> NoReturn:
-        _no_java_serializer("is_force_kryo_enabled")
-
-    def enable_generic_types(self) -> NoReturn:
-        _no_java_serializer("enable_generic_types")
-
-    def disable_generic_types(self) -> NoReturn:
-        _no_java_serializer("disable_generic_types")
-
-    def has_generic_types_disabled(self) -> NoReturn:
-        _no_java_serializer("has_generic_types_disabled")
-
-    def enable_force_avro(self) -> NoReturn:
-        _no_java_serializer("enable_force_avro")
-
-    def disable_force_avro(self) -> NoReturn:
-        _no_java_serializer("disable_force_avro")
-
-    def is_force_avro_enabled(self) -> NoReturn:
-        _no_java_serializer("is_force_avro_enabled")
-
-    def get_default_kryo_serializer_classes(self) -> NoReturn:
-        _no_java_serializer("get_default_kryo_serializer_classes")
-
-    def get_registered_kryo_types(self) -> NoReturn:
-        _no_java_serializer("get_registered_kryo_types")
-
-    def get_registered_pojo_types(self) -> NoReturn:
-        _no_java_serializer("get_registered_pojo_types")
-
     def _set(self, key: str, value: str | int | bool) -> ExecutionConfig:
         if isinstance(value, bool):
             self._configuration.set_boolean(key, value)
@@ -204,8 +167,29 @@ def _at_least_zero(name: str, value: int) -> int:
     return value
 
 
-def _no_java_serializer(method: str) -> NoReturn:
-    raise UnsupportedFeatureError(
-        f"ExecutionConfig.{method}() is about Kryo, Avro and POJOs, which only Java programs have "
-        "(in PyFlink 2.3 the call fails too). Remove it; declare types with beadline.common.Types."
-    )
+def _about_java(method: str) -> Callable[[ExecutionConfig], NoReturn]:
+    def refused(self: ExecutionConfig) -> NoReturn:
+        raise UnsupportedFeatureError(
+            f"ExecutionConfig.{method}() is about Kryo, Avro and POJOs, which only Java programs have "
+            "(in PyFlink 2.3 the call fails too). Remove it; declare types with beadline.common.Types."
+        )
+
+    return refused
+
+
+# PyFlink 2.3 has these methods, but Flink 2.x no longer has what they call: they fail there as well.
+for _method in (
+    "enable_force_kryo",
+    "disable_force_kryo",
+    "is_force_kryo_enabled",
+    "enable_generic_types",
+    "disable_generic_types",
+    "has_generic_types_disabled",
+    "enable_force_avro",
+    "disable_force_avro",
+    "is_force_avro_enabled",
+    "get_default_kryo_serializer_classes",
+    "get_registered_kryo_types",
+    "get_registered_pojo_types",
+):
+    setattr(ExecutionConfig, _method, _about_java(_method))

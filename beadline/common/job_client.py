@@ -16,7 +16,7 @@ __all__ = ["JobClient", "JobControl"]
 
 
 class JobControl(Protocol):
-    """What runs the job, and answers for it. Every answer but the id may take time."""
+    """What runs the job and answers questions about it. Every answer but the id may take time."""
 
     def get_job_id(self) -> JobID: ...
 

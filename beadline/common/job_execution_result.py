@@ -1,4 +1,4 @@
-"""What a job that ended leaves behind."""
+"""The result of a job that has ended."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class JobStatus(Enum):
     CANCELED = 5
     #: Came to the end of its input, or was stopped with a savepoint.
     FINISHED = 6
-    #: Failed, and on the way back to the last checkpoint.
+    #: Failed, and going back to the last checkpoint.
     RESTARTING = 7
     #: Stopped here, and may be continued by another master.
     SUSPENDED = 8

@@ -45,7 +45,7 @@ def _shown(interval: timedelta) -> str:
 
 
 class RestartStrategies:
-    """Makes strategies. Without one, a job with checkpoints restarts with growing delays, one without does not."""
+    """Makes strategies. By default a job with checkpoints restarts with growing delays, and a job without does not."""
 
     @dataclass(frozen=True)
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):

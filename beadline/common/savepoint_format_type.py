@@ -13,14 +13,14 @@ class SavepointFormatType(Enum):
     """How a savepoint holds the state. Both kinds hold all they need, can be moved, and restore into any backend."""
 
     CANONICAL = "canonical"
-    """As tables in Parquet, one folder an operator and state: any tool reads them. The default."""
+    """As tables in Parquet, one folder per operator and state: any tool reads them. The default."""
 
     NATIVE = "native"
-    """As the runs of state that the job works with: quicker to write, and for Beadline only."""
+    """As the segments of state that the job works with: quicker to write, and for Beadline only."""
 
     @classmethod
     def of(cls, value: SavepointFormatType | str | None) -> SavepointFormatType:
-        """The format that somebody named; the canonical one if nobody did."""
+        """The named format; the canonical one if none is named."""
         if value is None:
             return cls.CANONICAL
         if isinstance(value, cls):

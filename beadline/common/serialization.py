@@ -171,7 +171,7 @@ class BulkWriterFactory(JavaObjectWrapper):
 
     def __init__(self, j_bulk_writer_factory: Any) -> None:
         raise UnsupportedFeatureError(
-            f"{type(self).__name__} wraps a Java writer, and there is none. "
+            f"{type(self).__name__} wraps a Java writer, and Beadline runs without Java. "
             "Use FileSink.for_row_format with an Encoder."
         )
 
@@ -184,7 +184,7 @@ class RowDataBulkWriterFactory(BulkWriterFactory):
 
     def get_row_type(self) -> Any:
         """Never reached, as there are no instances."""
-        raise UnsupportedFeatureError("RowDataBulkWriterFactory wraps a Java writer, and there is none.")
+        raise UnsupportedFeatureError("RowDataBulkWriterFactory wraps a Java writer, and Beadline runs without Java.")
 
 
 def _codec(charset: str) -> str:

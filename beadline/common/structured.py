@@ -75,7 +75,7 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def _end_of_quote(text: str, start: int) -> int:
-    """Where the text goes on behind the quoted part that starts here; a doubled quote is one in the text."""
+    """Where the text goes on after the quoted part that starts here; a doubled quote stands for one quote."""
     quote = text[start]
     index = start + 1
     while (index := text.find(quote, index)) >= 0:

@@ -117,9 +117,7 @@ def _node(info: TypeInformation) -> Node:
 
 
 def _inner(info: Any) -> TypeInformation:
-    if isinstance(info, ListTypeInfo):
-        return info.elem_type
-    inner: TypeInformation = info._type_info if isinstance(info, ExternalTypeInfo) else info._element_type
+    inner: TypeInformation = info._type_info if isinstance(info, ExternalTypeInfo) else info.elem_type
     return inner
 
 

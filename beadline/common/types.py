@@ -171,7 +171,7 @@ def _plain(value: Any) -> Any:
 
 
 def new_row(values: list[Any], fields: list[str] | None = None, row_kind: RowKind = _INSERT) -> Row:
-    """A row around these very lists, without copying them; the quick way for those who make many."""
+    """A row around these very lists, without copying them; the quick way to make many."""
     row = _NEW(Row)
     row._values = values
     row._fields = fields

@@ -17,7 +17,7 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Nothing more is to be expected for now: this stream no longer holds the others' watermark back."""
+        """No events are expected for now: this stream no longer holds back the watermark of the others."""
 
     @abstractmethod
     def mark_active(self) -> None:
@@ -45,5 +45,5 @@ class WatermarkGenerator(ABC):
 
     @abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called after every so many events of the subtask (``beadline.watermark.records``), and when it has caught up
+        """Called after a number of events of the subtask (``beadline.watermark.records``), and when it has caught up
         with its source."""

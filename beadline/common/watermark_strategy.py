@@ -117,7 +117,7 @@ class WatermarkStrategy(WithoutJava):
 
     @staticmethod
     def for_generator(generator_supplier: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
-        """For watermarks of your own making: ``generator_supplier()`` gives each subtask its generator.
+        """For your own watermarks: ``generator_supplier()`` gives each subtask its generator.
 
         A class of yours is such a supplier; PyFlink has this in Java only.
         """
@@ -136,7 +136,7 @@ class WatermarkStrategy(WithoutJava):
         return WatermarkStrategy("none")
 
     def without_watermarks(self) -> WatermarkStrategy:
-        """A copy of this strategy that assigns timestamps and makes no watermarks, nor takes anybody for idle."""
+        """A copy of this strategy that assigns timestamps, but makes no watermarks and takes no source for idle."""
         strategy = copy.copy(self)
         strategy.kind = "none"
         strategy.idle_timeout_ms = None
@@ -158,7 +158,7 @@ class AssignerWithPeriodicWatermarksWrapper:
 
     def __init__(self, j_assigner_with_periodic_watermarks: Any) -> None:
         raise UnsupportedFeatureError(
-            "AssignerWithPeriodicWatermarksWrapper wraps a Java object, and there is none. "
+            "AssignerWithPeriodicWatermarksWrapper wraps a Java object, and Beadline runs without Java. "
             "Use WatermarkStrategy with a TimestampAssigner."
         )
 

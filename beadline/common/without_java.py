@@ -1,4 +1,4 @@
-"""What PyFlink's objects say when a program reaches for the Java object behind them."""
+"""What PyFlink's objects say when a program asks for the Java object that they wrap."""
 
 from __future__ import annotations
 

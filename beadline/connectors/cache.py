@@ -1,7 +1,7 @@
-"""A stream's records kept for later jobs: a sink that writes them beside the first job, a source that reads them back.
+"""A stream's records kept for later jobs: a sink writes them in the first job, a source reads them back.
 
 Each subtask's records are kept in their order, with their timestamps, in frames of a few thousand. A frame is a pickle
-with a digest; small ones stay with the driver, larger ones lie in files of a folder that the executors reach.
+with a digest; small ones stay with the driver, larger ones are files in a folder that the executors reach.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Frame:
                     data = stream.read(self.size)
             except FileNotFoundError:
                 raise SerializationError(
-                    f"{self.path}, which a cached stream was kept in, is gone. Was invalidate() called, or the "
+                    f"{self.path}, where a cached stream was kept, is gone. Was invalidate() called, or the "
                     "environment closed, while a job was reading it?"
                 ) from None
         if xxhash.xxh3_64_intdigest(data) != self.digest:
@@ -93,7 +93,7 @@ class Cache:
             return True
 
     def clear(self) -> None:
-        """Forget and delete what is kept; the next job that needs it makes it anew."""
+        """Forget and delete what is kept; the next job that needs it computes it again."""
         with self._lock:
             folder, self._frames, self._folder = self._folder, None, None
         if folder is not None:
@@ -172,8 +172,8 @@ class _CacheStager(Stager):
 class _CacheCommitter(Committer):
     """Gathers frames until the job has read all of its input. Nothing is published: the files stay where they are.
 
-    A cache belongs to its session. A job that another session restores goes on without completing it, and whoever needs
-    the stream then computes it anew.
+    A cache belongs to its session. A job that another session restores goes on without completing it, and a job that
+    needs the stream then computes it again.
     """
 
     def __init__(self, cache: Cache, folder: str) -> None:
@@ -217,7 +217,7 @@ class _CacheCommitter(Committer):
 
 
 class CacheSource(StepSource):
-    """Reads what an earlier job computed, each subtask what the subtask of its number wrote."""
+    """Reads what an earlier job computed: each subtask reads what the subtask of its number wrote."""
 
     bounded = True
     timed = True
@@ -241,7 +241,7 @@ class CacheSource(StepSource):
                 end += 1
             ends.append(end)
             splits.append(own[first:end])
-        # One split a subtask, in their order, since splits are dealt out in turn.
+        # One split per subtask, in their order, since splits are dealt out in turn.
         return {"frames": ends}, splits if any(splits) else []
 
     def finished(self, position: Position) -> bool:

@@ -1,6 +1,6 @@
 """The contract of a sink that stages.
 
-In a step a sink only stages: each subtask writes where nobody looks and reports its pieces in the acknowledgement.
+In a step a sink only stages: each subtask writes to a hidden place and reports its pieces in the acknowledgement.
 When the step is sealed the driver hands the pieces to the sink's committer, which brings them out in two phases, see
 :class:`Committer`. Pieces, parts, snapshots and committables are plain data (numbers, text, bytes, lists, dicts).
 """
@@ -46,13 +46,12 @@ class Committer(ABC):
        that can't fail half way. The answer, a *committable*, is stored in the checkpoint
     4. :meth:`make_durable`: whatever the snapshot refers to is durable; now the checkpoint is written
     5. :meth:`publisher`: the checkpoint has completed, and each committable becomes visible; on restore, again
-    6. :meth:`tidy`: nobody can go back to before the checkpoint any more, and what only those needed goes
+    6. :meth:`tidy`: nobody can go back further than the checkpoint any more; remove what only older ones needed
 
     Anything may be tried twice, and an attempt thought dead may wake up at any time. An attempt of step 3 makes
-    something that no other attempt makes, and only what is named in a completed checkpoint is ever published: whatever
-    other attempts have made is left over, and removed. Step 5 uses up what step 3 made. If that is not there any more,
-    the committable was published before, and nothing is done: somebody may have taken the output away since, and it
-    must not come back.
+    something that no other attempt makes, and only what is named in a completed checkpoint is ever published: what
+    other attempts made is left over, and removed. Step 5 uses up what step 3 made. If that is gone, the committable was
+    published before, and nothing is done: a consumer may have taken the output away since, and it must not come back.
     """
 
     @abstractmethod
@@ -74,17 +73,17 @@ class Committer(ABC):
         It leaves the pieces alone: the job may have to go back to a checkpoint that needs them."""
 
     def weight(self, part: Any) -> int:
-        """How many bytes it takes to pre-commit a part. What is light the driver does itself; what is not goes to
+        """How many bytes it takes to pre-commit a part. The driver does light parts itself; others go to
         tasks, where it may have to wait for a slot."""
         return 0
 
     def sweep(self, known: list[Any]) -> None:
-        """Some parts were pre-committed, well or not. What this driver's attempts have made ready goes, unless one of
+        """Some parts were pre-committed, or failed to be. Remove what this driver's attempts made ready, unless one of
         the ``known`` committables names it. Nothing is being pre-committed meanwhile."""
 
     @abstractmethod
     def make_durable(self, snapshot: Any) -> None:
-        """Whatever it refers to must survive a crash of the machine from now on. Runs beside the steps."""
+        """Whatever it refers to must survive a crash of the machine from now on. Runs alongside the steps."""
 
     @abstractmethod
     def publisher(self) -> Callable[[Any], None]:
@@ -102,17 +101,17 @@ class Committer(ABC):
         """
 
     def portable(self, snapshot: Any, parts: list[Any]) -> Any:
-        """A snapshot for a savepoint, which outlives what is staged: with all data in it. Runs beside the steps.
+        """A snapshot for a savepoint, which outlives what is staged: with all data in it. Runs alongside the steps.
 
         :param parts: handed out, and in the savepoint as if they had not been
         """
         return snapshot
 
     def tidy(self, needed: list[Held], idle: bool) -> None:
-        """Remove what was handed out and nobody needs any more.
+        """Remove what was handed out and is no longer needed.
 
         :param needed: what the job may go back to or has not published
-        :param idle: nothing is being staged, so whatever is neither needed nor taken goes
+        :param idle: nothing is being staged: remove all that is neither needed nor taken
         """
 
     def close(self, discard: bool) -> None:
@@ -126,7 +125,7 @@ class StagedSink(ABC):
         """Called on the driver before the first step, and before the plan is shipped.
 
         :param run: names the sink of this job, the same whenever the job is resumed
-        :param epoch: counts the drivers of the job. One that was fenced may not know it yet: what those of later epochs
+        :param epoch: counts the drivers of the job. A fenced driver may not know it yet: what drivers of later epochs
             wrote must be safe from it
         """
 

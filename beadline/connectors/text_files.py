@@ -3,8 +3,8 @@
 A split is a range of bytes; it owns the lines that *start* in it, so ranges can be cut anywhere and every line is
 read once. Compressed files and charsets in which a line feed is more than one byte are read whole.
 
-A file that was listed may grow: what is appended is not read. It may not shrink, vanish or become another file, since
-rows would be lost without a word. Its size and a digest of both ends of its content travel with every range, and each
+A file that was listed may grow: what is appended is not read. It must not shrink, vanish or be replaced, since
+rows would be lost silently. Its size and a digest of both ends of its content travel with every range, and each
 task looks at them when it opens the file and again when it has read its range. The content decides and not the inode
 or the time, so that a file that was put back counts as the same.
 """
@@ -27,7 +27,7 @@ import xxhash
 
 from beadline.connectors.source import BATCH, Position, StepSource, Unreadable
 from beadline.errors import ConfigurationError, InputError
-from beadline.state.files import local_path
+from beadline.state.segments.files import local_path
 
 _BLOCK = 1 << 20
 _SAMPLE = 1 << 16
@@ -221,7 +221,7 @@ class TextFileSource(StepSource):
             return self._one_by_one(block, path, offset)
 
     def _one_by_one(self, block: bytes, path: str, offset: int) -> Iterator[list[Any] | Unreadable]:
-        """The lines of a block of which some can't be decoded."""
+        """The lines of a block in which some can't be decoded."""
         good: list[str] = []
         lines = block.split(b"\n")
         if not lines[-1]:
@@ -255,7 +255,7 @@ class TextFileSource(StepSource):
         )
 
     def _read_text(self, content: Any, path: str) -> Iterator[list[Any]]:
-        """The lines of a file in whose bytes line feeds can't be told: all of it is decoded in one go."""
+        """The lines of a file whose bytes don't show where lines end: all of it is decoded in one go."""
         decoder = codecs.getincrementaldecoder(self._codec)()
         offset, rest = 0, ""
         while True:
@@ -322,15 +322,15 @@ def _check_same(stream: BinaryIO, given: FileRange) -> None:
         raise _cut_short(given, given.start, os.fstat(stream.fileno()).st_size)
     if given.mark is not None and mark_of(stream, given.size) != given.mark:
         raise InputError(
-            f"{given.path} is another file than the one that was listed with {given.size} bytes, and was to be read "
-            f"from byte {given.start} on: its content has changed. {_PUT_BACK}"
+            f"the content of {given.path} has changed since it was listed with {given.size} bytes, and it is still to "
+            f"be read from byte {given.start} on. {_PUT_BACK}"
         )
 
 
 def _cut_short(given: FileRange, position: int, size: int) -> InputError:
     return InputError(
-        f"{given.path} has {size} bytes and had {given.size} when it was listed: what was to be read from byte "
-        f"{position} on is not there. {_PUT_BACK}"
+        f"{given.path} has {size} bytes and had {given.size} when it was listed: it can't be read from byte "
+        f"{position} on. {_PUT_BACK}"
     )
 
 
@@ -338,8 +338,8 @@ def _checked_path(path: str) -> str:
     local = local_path(path)
     if local is None:
         raise ConfigurationError(
-            f"text files are read from paths that the driver and all executors see; {path} is none. Mount it, or read "
-            "it with Spark and use from_dataframe()"
+            f"text files are read from paths that the driver and all executors see, which {path} is not. Mount it, or "
+            "read it with Spark and use from_dataframe()"
         )
     return local
 

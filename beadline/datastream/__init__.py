@@ -1,4 +1,8 @@
-"""The user's surface: the names of ``pyflink.datastream``."""
+"""The user's surface: the names of ``pyflink.datastream``.
+
+The modules here are PyFlink's, and a program may import each name where PyFlink has it. What they are made of is in two
+inner packages: ``streams`` has every kind of stream, ``environment`` has what the environment works with.
+"""
 
 from beadline.api.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
@@ -39,7 +43,6 @@ from beadline.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from beadline.api.windows.trigger import Trigger, TriggerResult
 from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
 from beadline.datastream.async_data_stream import AsyncDataStream
-from beadline.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from beadline.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from beadline.datastream.checkpoint_storage import (
     CheckpointStorage,
@@ -48,15 +51,9 @@ from beadline.datastream.checkpoint_storage import (
     JobManagerCheckpointStorage,
 )
 from beadline.datastream.checkpointing_mode import CheckpointingMode
-from beadline.datastream.closeable_iterator import CloseableIterator
-from beadline.datastream.connected_streams import ConnectedStreams
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.data_stream_sink import DataStreamSink
 from beadline.datastream.execution_mode import RuntimeExecutionMode
 from beadline.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from beadline.datastream.interval_join import IntervalJoin, IntervalJoined
-from beadline.datastream.joined_streams import CoGroupedStreams, JoinedStreams
-from beadline.datastream.keyed_stream import KeyedStream
 from beadline.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from beadline.datastream.state_backend import (
     CustomStateBackend,
@@ -69,8 +66,15 @@ from beadline.datastream.state_backend import (
     StateBackend,
 )
 from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
+from beadline.datastream.streams.closeable_iterator import CloseableIterator
+from beadline.datastream.streams.connected import ConnectedStreams
+from beadline.datastream.streams.interval_join import IntervalJoin, IntervalJoined
+from beadline.datastream.streams.joined import CoGroupedStreams, JoinedStreams
+from beadline.datastream.streams.keyed import KeyedStream
+from beadline.datastream.streams.sink import DataStreamSink
+from beadline.datastream.streams.windowed import AllWindowedStream, WindowedStream
 from beadline.datastream.time_characteristic import TimeCharacteristic
-from beadline.datastream.windowed_stream import AllWindowedStream, WindowedStream
 
 __all__ = [
     # environment and streams

@@ -11,7 +11,8 @@ from beadline.api.async_retry import NO_RETRY_STRATEGY
 from beadline.api.durations import as_milliseconds
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream, check_process_function
+from beadline.datastream.data_stream import DataStream
+from beadline.datastream.streams.checks import check_process_function
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import AsyncSpec
 
@@ -27,35 +28,6 @@ class AsyncDataStream:
     may be ``async def``. A task that Spark runs again asks again: calls are made at least once, their results take
     effect exactly once.
     """
-
-    @staticmethod
-    def unordered_wait(
-        data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
-        timeout: Time | Duration,
-        capacity: int = 100,
-        output_type: TypeInformation | None = None,
-    ) -> DataStream:
-        """Results in any order between two watermarks.
-
-        It is the order of the elements here: results are seen when their step is sealed, and until then the function
-        is done with all of them, so that a result gains nothing by going first.
-        """
-        return AsyncDataStream.unordered_wait_with_retry(
-            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
-        )
-
-    @staticmethod
-    def unordered_wait_with_retry(
-        data_stream: DataStream,
-        async_function: AsyncFunction[Any, Any],
-        timeout: Time | Duration,
-        async_retry_strategy: AsyncRetryStrategy[Any],
-        capacity: int = 100,
-        output_type: TypeInformation | None = None,
-    ) -> DataStream:
-        """As ``unordered_wait``, with more attempts where the strategy asks for them."""
-        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
 
     @staticmethod
     def ordered_wait(
@@ -85,6 +57,11 @@ class AsyncDataStream:
     ) -> DataStream:
         """As ``ordered_wait``, with more attempts where the strategy asks for them."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
+
+    # Results are visible when their step is sealed, and by then the function has made all of them. No result gains by
+    # going first, so unordered results keep the order of the elements too.
+    unordered_wait = ordered_wait
+    unordered_wait_with_retry = ordered_wait_with_retry
 
 
 def _wait(

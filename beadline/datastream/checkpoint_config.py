@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from beadline.api.durations import as_milliseconds
+from beadline.checkpoint import settings as keys
 from beadline.common.configuration import Configuration
 from beadline.common.time import Duration
 from beadline.common.without_java import WithoutJava
-from beadline.datastream import _checkpoint_options as options
 from beadline.datastream.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage
 from beadline.datastream.checkpointing_mode import CheckpointingMode
+from beadline.datastream.environment import checkpoint_options as options
 from beadline.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from beadline.errors import ConfigurationError
 
@@ -17,6 +18,7 @@ __all__ = ["CheckpointConfig", "ExternalizedCheckpointCleanup"]
 ExternalizedCheckpointCleanup = ExternalizedCheckpointRetention
 """Flink 1.x's name."""
 
+_UNALIGNED_FORCED = "execution.checkpointing.unaligned.forced"
 _DEFAULT_TIMEOUT_MS = 10 * 60 * 1000
 _UNLIMITED_FAILURES = 2**31 - 1
 
@@ -39,39 +41,39 @@ class CheckpointConfig(WithoutJava):
 
     def get_checkpoint_interval(self) -> int:
         """The time from one checkpoint to the next, -1 if there are none."""
-        return options.read_milliseconds(self._configuration, options.INTERVAL, -1)
+        return options.read_milliseconds(self._configuration, keys.INTERVAL, -1)
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
         """Takes a checkpoint every ``checkpoint_interval``, later if one is running or the pause is not over."""
-        return self._set_millis(options.INTERVAL, options.at_least(1, checkpoint_interval, "The checkpoint interval"))
+        return self._set_millis(keys.INTERVAL, options.at_least(1, checkpoint_interval, "The checkpoint interval"))
 
     def get_checkpoint_timeout(self) -> int:
         """How long a checkpoint may take before it is given up; 10 minutes by default."""
-        return options.read_milliseconds(self._configuration, options.TIMEOUT, _DEFAULT_TIMEOUT_MS)
+        return options.read_milliseconds(self._configuration, keys.TIMEOUT, _DEFAULT_TIMEOUT_MS)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
         """Gives a checkpoint up when it takes longer."""
-        return self._set_millis(options.TIMEOUT, options.at_least(1, checkpoint_timeout, "The checkpoint timeout"))
+        return self._set_millis(keys.TIMEOUT, options.at_least(1, checkpoint_timeout, "The checkpoint timeout"))
 
     def get_min_pause_between_checkpoints(self) -> int:
         """The time from the end of a checkpoint to the start of the next; 0 by default."""
-        return options.read_milliseconds(self._configuration, options.MIN_PAUSE, 0)
+        return options.read_milliseconds(self._configuration, keys.MIN_PAUSE, 0)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
         """Leaves at least that much time between the end of a checkpoint and the start of the next."""
         pause = options.at_least(0, min_pause_between_checkpoints, "The pause between checkpoints")
-        return self._set_millis(options.MIN_PAUSE, pause)
+        return self._set_millis(keys.MIN_PAUSE, pause)
 
     def get_max_concurrent_checkpoints(self) -> int:
         """How many checkpoints may be running at the same time; 1 by default."""
-        return options.read_int(self._configuration, options.MAX_CONCURRENT, 1, minimum=1)
+        return options.read_int(self._configuration, keys.MAX_CONCURRENT, 1, minimum=1)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """Lets up to that many checkpoints run at the same time."""
         number = options.at_least(1, max_concurrent_checkpoints, "The number of concurrent checkpoints")
-        return self._set(options.MAX_CONCURRENT, number)
+        return self._set(keys.MAX_CONCURRENT, number)
 
-    # --- what they guarantee, and what becomes of them ----------------------------------------------------------------
+    # --- what they guarantee, and when they are deleted ---------------------------------------------------------------
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """What holds after a failure: EXACTLY_ONCE by default, and AT_LEAST_ONCE as long as checkpoints are off."""
@@ -80,16 +82,16 @@ class CheckpointConfig(WithoutJava):
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         """What has to hold after a failure."""
         mode = options.member_of(CheckpointingMode, checkpointing_mode, "checkpointing mode")
-        return self._set(options.MODE, mode.name)
+        return self._set(keys.MODE, mode.name)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
         """How many checkpoints in a row may fail before the job does; 0 by default."""
-        return options.read_int(self._configuration, options.TOLERABLE_FAILURES, 0, minimum=0)
+        return options.read_int(self._configuration, keys.TOLERABLE_FAILURES, 0, minimum=0)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
         """Lets that many checkpoints in a row fail before the job does."""
         number = options.at_least(0, tolerable_checkpoint_failure_number, "The number of tolerable checkpoint failures")
-        return self._set(options.TOLERABLE_FAILURES, number)
+        return self._set(keys.TOLERABLE_FAILURES, number)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
         """Whether the first checkpoint that fails makes the job fail (Flink 1.x's way to say it)."""
@@ -101,16 +103,16 @@ class CheckpointConfig(WithoutJava):
         return self.set_tolerable_checkpoint_failure_number(0 if fail else _UNLIMITED_FAILURES)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What becomes of checkpoints when the job is cancelled."""
+        """What happens to checkpoints when the job is cancelled or its program fails."""
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
-        return options.read_member(self._configuration, options.RETENTION, default)
+        return options.read_member(self._configuration, keys.RETENTION, default)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Keeps or deletes checkpoints when the job is cancelled."""
+        """Keeps or deletes checkpoints when the job is cancelled or its program fails."""
         mode = options.member_of(ExternalizedCheckpointRetention, retention_mode, "retention of checkpoints")
-        return self._set(options.RETENTION, mode.name)
+        return self._set(keys.RETENTION, mode.name)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         """Whether checkpoints can outlive the job."""
@@ -121,59 +123,52 @@ class CheckpointConfig(WithoutJava):
         """Flink 1.x's name of :meth:`set_externalized_checkpoint_retention`."""
         return self.set_externalized_checkpoint_retention(cleanup_mode)
 
-    def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointRetention) -> CheckpointConfig:
-        """Flink 1.x's name of :meth:`set_externalized_checkpoint_retention`."""
-        return self.set_externalized_checkpoint_retention(cleanup_mode)
-
-    def get_externalized_checkpoint_cleanup(self) -> ExternalizedCheckpointRetention:
-        """Flink 1.x's name of :meth:`get_externalized_checkpoint_retention`."""
-        return self.get_externalized_checkpoint_retention()
+    # Flink 1.x's names.
+    set_externalized_checkpoint_cleanup = enable_externalized_checkpoints
+    get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
 
     # --- unaligned checkpoints ----------------------------------------------------------------------------------------
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
         """Whether barriers may overtake records: if that was asked for and the mode is EXACTLY_ONCE."""
-        asked_for = options.read_bool(self._configuration, options.UNALIGNED, False)
+        asked_for = self._configuration.get_boolean(keys.UNALIGNED, False)
         return asked_for and self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Lets barriers overtake records, so that no checkpoint waits for a slow step; only in mode EXACTLY_ONCE."""
-        return self._set(options.UNALIGNED, options.truth(enabled, "answer to enable_unaligned_checkpoints"))
+        return self._set(keys.UNALIGNED, options.truth(enabled, "answer to enable_unaligned_checkpoints"))
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Keeps barriers behind the records before them."""
+        """Lets no barrier overtake records."""
         return self.enable_unaligned_checkpoints(False)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
         """After how long an aligned checkpoint goes on unaligned; 0, the default, starts unaligned."""
-        return Duration.of_millis(options.read_milliseconds(self._configuration, options.ALIGNED_TIMEOUT, 0))
+        return Duration.of_millis(options.read_milliseconds(self._configuration, keys.ALIGNED_TIMEOUT, 0))
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
         """Starts aligned and goes on unaligned after that time; 0 starts unaligned."""
         timeout = options.at_least(0, as_milliseconds(alignment_timeout, "alignment timeout"), "The alignment timeout")
-        return self._set_millis(options.ALIGNED_TIMEOUT, timeout)
+        return self._set_millis(keys.ALIGNED_TIMEOUT, timeout)
 
-    def get_alignment_timeout(self) -> Duration:
-        """The older name of :meth:`get_aligned_checkpoint_timeout`."""
-        return self.get_aligned_checkpoint_timeout()
-
-    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """The older name of :meth:`set_aligned_checkpoint_timeout`."""
-        return self.set_aligned_checkpoint_timeout(alignment_timeout)
+    # The older names.
+    get_alignment_timeout = get_aligned_checkpoint_timeout
+    set_alignment_timeout = set_aligned_checkpoint_timeout
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Takes unaligned checkpoints also where Flink would refuse, as behind custom partitioners."""
+        """Has no effect, and a job that asks for it logs that: no exchange here keeps barriers from overtaking
+        records."""
         forced = options.truth(force_unaligned_checkpoints, "answer to set_force_unaligned_checkpoints")
-        return self._set(options.UNALIGNED_FORCED, forced)
+        return self._set(_UNALIGNED_FORCED, forced)
 
     def is_force_unaligned_checkpoints(self) -> bool:
         """Whether unaligned checkpoints are forced."""
-        return options.read_bool(self._configuration, options.UNALIGNED_FORCED, False)
+        return self._configuration.get_boolean(_UNALIGNED_FORCED, False)
 
     # --- where --------------------------------------------------------------------------------------------------------
 
     def set_checkpoint_storage(self, storage: str | CheckpointStorage) -> CheckpointConfig:
-        """Where checkpoints go: a directory, or a storage with more to say (Flink 1.x's way to say it)."""
+        """Where checkpoints go: a directory, or a storage with more settings (Flink 1.x's way to say it)."""
         if isinstance(storage, str):
             storage = FileSystemCheckpointStorage(storage)
         if not isinstance(storage, CheckpointStorage):
@@ -192,35 +187,8 @@ class CheckpointConfig(WithoutJava):
         """Where checkpoints go; ``None`` if neither the program nor the configuration says so."""
         return CheckpointStorage.from_configuration(self._configuration)
 
-    # --- all together -------------------------------------------------------------------------------------------------
-
-    def validate(self) -> None:
-        """Raises :class:`ConfigurationError` if a value in the configuration can't work, alone or beside the others."""
-        interval = options.read_text(self._configuration, options.INTERVAL)
-        if interval is not None and self.get_checkpoint_interval() <= 0:
-            raise ConfigurationError(f"{options.INTERVAL} must be more than 0, not {interval!r}; leave it out for off.")
-        if self.get_checkpoint_timeout() <= 0:
-            raise ConfigurationError(f"{options.TIMEOUT} must be more than 0 ms.")
-        for read in (
-            self._chosen_mode,
-            self.get_max_concurrent_checkpoints,
-            self.get_min_pause_between_checkpoints,
-            self.get_tolerable_checkpoint_failure_number,
-            self.get_externalized_checkpoint_retention,
-            self.get_aligned_checkpoint_timeout,
-            self.is_unaligned_checkpoints_enabled,
-            self.is_force_unaligned_checkpoints,
-            self.get_checkpoint_storage,
-        ):
-            read()
-        if self.is_unaligned_checkpoints_enabled() and self.get_max_concurrent_checkpoints() > 1:
-            raise ConfigurationError(
-                f"Unaligned checkpoints run one at a time: {options.MAX_CONCURRENT} must be 1, "
-                f"not {self.get_max_concurrent_checkpoints()}."
-            )
-
     def _chosen_mode(self) -> CheckpointingMode:
-        return options.read_member(self._configuration, options.MODE, CheckpointingMode.EXACTLY_ONCE)
+        return options.read_member(self._configuration, keys.MODE, CheckpointingMode.EXACTLY_ONCE)
 
     def _set(self, key: str, value: str | int | bool) -> CheckpointConfig:
         options.write(self._configuration, key, value)

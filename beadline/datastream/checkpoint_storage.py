@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from beadline.checkpoint import settings as keys
 from beadline.common.configuration import Configuration
-from beadline.datastream import _checkpoint_options as options
+from beadline.datastream.environment import checkpoint_options as options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 __all__ = [
@@ -22,47 +23,51 @@ _DEFAULT_WRITE_BUFFER_SIZE = 4096
 class CheckpointStorage:
     """Base of the places that checkpoints can be kept in. It holds settings only; nothing is opened or written."""
 
+    _savepoint_path: str | None = None
+
     def apply_to(self, configuration: Configuration) -> None:
         """Writes these settings into ``configuration``, under Flink's keys."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it is configured.")
 
     @staticmethod
     def from_configuration(configuration: Configuration) -> CheckpointStorage | None:
-        """The storage that ``configuration`` asks for, ``None`` if it says nothing of it."""
-        kind = options.read_text(configuration, options.STORAGE)
-        directory = options.read_text(configuration, options.DIRECTORY)
+        """The storage that ``configuration`` asks for, ``None`` if it names none."""
+        kind = configuration.get_string(keys.STORAGE, None)
+        directory = configuration.get_string(keys.DIRECTORY, None)
         if kind is None and directory is None:
             return None
         kind = "filesystem" if kind is None else kind.strip().lower()
         storage: CheckpointStorage
         if kind == "jobmanager":
             limit = options.read_bytes(
-                configuration, options.MAX_STATE_SIZE, JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
+                configuration, keys.MAX_STATE_SIZE, JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
             )
             storage = JobManagerCheckpointStorage(directory, limit)
         elif kind == "filesystem":
             if directory is None:
                 raise ConfigurationError(
-                    f"{options.STORAGE} is 'filesystem', but {options.DIRECTORY} doesn't say where the files go."
+                    f"{keys.STORAGE} is 'filesystem', but {keys.DIRECTORY} doesn't say where the files go."
                 )
             storage = FileSystemCheckpointStorage(
                 directory,
                 options.read_bytes(
                     configuration,
-                    options.INLINE_THRESHOLD,
+                    keys.INLINE_THRESHOLD,
                     _DEFAULT_INLINE_THRESHOLD,
                     maximum=FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD,
                 ),
-                options.read_int(configuration, options.WRITE_BUFFER_SIZE, _DEFAULT_WRITE_BUFFER_SIZE, minimum=0),
+                options.read_int(configuration, keys.WRITE_BUFFER_SIZE, _DEFAULT_WRITE_BUFFER_SIZE, minimum=0),
             )
         else:
             raise ConfigurationError(
-                f"{options.STORAGE}: {kind!r} is not known. Use 'filesystem' with {options.DIRECTORY}, or 'jobmanager'."
+                f"{keys.STORAGE}: {kind!r} is not known. Use 'filesystem' with {keys.DIRECTORY}, or 'jobmanager'."
             )
-        storage._savepoint_path = options.read_text(configuration, options.SAVEPOINT_DIRECTORY)
+        storage._savepoint_path = configuration.get_string(keys.SAVEPOINT_DIRECTORY, None)
         return storage
 
-    _savepoint_path: str | None = None
+    def get_savepoint_path(self) -> str | None:
+        """Where savepoints go by default, if the configuration says so."""
+        return self._savepoint_path
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
@@ -88,15 +93,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         """Bytes that one piece of state may have."""
         return self._max_state_size
 
-    def get_savepoint_path(self) -> str | None:
-        """Where savepoints go unless they are told, if the configuration says so."""
-        return self._savepoint_path
-
     def apply_to(self, configuration: Configuration) -> None:
-        options.write(configuration, options.STORAGE, "jobmanager")
-        options.write(configuration, options.MAX_STATE_SIZE, f"{self._max_state_size} b")
+        options.write(configuration, keys.STORAGE, "jobmanager")
+        options.write(configuration, keys.MAX_STATE_SIZE, f"{self._max_state_size} b")
         if self._checkpoint_path is not None:
-            options.write(configuration, options.DIRECTORY, self._checkpoint_path)
+            options.write(configuration, keys.DIRECTORY, self._checkpoint_path)
 
     def __repr__(self) -> str:
         return f"JobManagerCheckpointStorage({self._checkpoint_path!r}, max_state_size={self._max_state_size})"
@@ -137,10 +138,6 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         """The directory that all checkpoints of all jobs go below."""
         return self._checkpoint_path
 
-    def get_savepoint_path(self) -> str | None:
-        """Where savepoints go unless they are told, if the configuration says so."""
-        return self._savepoint_path
-
     def get_min_file_size_threshold(self) -> int:
         """Bytes up to which state goes into the metadata rather than a file of its own."""
         return _DEFAULT_INLINE_THRESHOLD if self._threshold < 0 else self._threshold
@@ -150,12 +147,12 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return _DEFAULT_WRITE_BUFFER_SIZE if self._write_buffer_size < 0 else self._write_buffer_size
 
     def apply_to(self, configuration: Configuration) -> None:
-        options.write(configuration, options.STORAGE, "filesystem")
-        options.write(configuration, options.DIRECTORY, self._checkpoint_path)
+        options.write(configuration, keys.STORAGE, "filesystem")
+        options.write(configuration, keys.DIRECTORY, self._checkpoint_path)
         if self._threshold >= 0:
-            options.write(configuration, options.INLINE_THRESHOLD, f"{self._threshold} b")
+            options.write(configuration, keys.INLINE_THRESHOLD, f"{self._threshold} b")
         if self._write_buffer_size >= 0:
-            options.write(configuration, options.WRITE_BUFFER_SIZE, self._write_buffer_size)
+            options.write(configuration, keys.WRITE_BUFFER_SIZE, self._write_buffer_size)
 
     def __repr__(self) -> str:
         return f"FileSystemCheckpointStorage({self._checkpoint_path!r})"

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from beadline.api.checkpointed import check_inherits
-from beadline.api.function import FilterFunction, FlatMapFunction, Function, KeySelector, MapFunction, Partitioner
+from beadline.api.function import FilterFunction, FlatMapFunction, KeySelector, MapFunction, Partitioner
 from beadline.api.join_functions import JoinFunction
 from beadline.api.output_tag import OutputTag
 from beadline.api.process import ProcessFunction
 from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.common import ExecutionConfig, WatermarkStrategy
-from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
-from beadline.common.without_java import WithoutJava
-from beadline.datastream._lending import lends
-from beadline.datastream.closeable_iterator import CloseableIterator
+from beadline.common.typeinfo import TypeInformation, Types
 from beadline.datastream.connectors.base import SupportsPreprocessing
-from beadline.datastream.data_stream_sink import DataStreamSink
-from beadline.datastream.slot_sharing_group import SlotSharingGroup
+from beadline.datastream.environment.lending import lends
+from beadline.datastream.streams.checks import check_function, check_process_function, checked_parallelism
+from beadline.datastream.streams.closeable_iterator import CloseableIterator
+from beadline.datastream.streams.operator_settings import OperatorSettings
+from beadline.datastream.streams.sink import DataStreamSink
 from beadline.errors import GraphError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.specs import (
     Broadcast,
-    CollectSpec,
     Custom,
     Forward,
     FunctionSpec,
@@ -42,15 +40,14 @@ from beadline.graph.specs import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from beadline.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-    from beadline.datastream.cached_data_stream import CachedDataStream
-    from beadline.datastream.connected_streams import ConnectedStreams
-    from beadline.datastream.interval_join import IntervalJoin
-    from beadline.datastream.joined_streams import CoGroupedStreams, JoinedStreams
-    from beadline.datastream.keyed_stream import KeyedStream
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from beadline.datastream.windowed_stream import AllWindowedStream, WindowedStream
-
+    from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
+    from beadline.datastream.streams.cached import CachedDataStream
+    from beadline.datastream.streams.connected import ConnectedStreams
+    from beadline.datastream.streams.interval_join import IntervalJoin
+    from beadline.datastream.streams.joined import CoGroupedStreams, JoinedStreams
+    from beadline.datastream.streams.keyed import KeyedStream
+    from beadline.datastream.streams.windowed import AllWindowedStream, WindowedStream
 else:
     __getattr__ = lends(
         __name__,
@@ -58,7 +55,7 @@ else:
         "beadline.datastream.functions",
         "beadline.datastream.state",
         "beadline.datastream.window",
-        "beadline.datastream.cached_data_stream",
+        "beadline.datastream.streams.cached",
         "beadline.datastream.connectors",
         "beadline.common",
         "beadline.common.typeinfo",
@@ -78,8 +75,11 @@ __all__ = [
 ]
 
 
-class DataStream(WithoutJava):
+class DataStream(OperatorSettings):
     """A stream of elements of one type. Transformations give new streams; nothing runs before ``env.execute()``."""
+
+    #: Whether functions on it have the state of a key.
+    _keyed = False
 
     def __init__(self, env: StreamExecutionEnvironment, edges: list[Edge], type_info: TypeInformation) -> None:
         self._env = env
@@ -107,6 +107,12 @@ class DataStream(WithoutJava):
         node = self._env._add_node(name, spec, output, self._input_edges(), parallelism)
         return self._from_node(node)
 
+    def _apply_with(self, other: DataStream, name: str, spec: Spec, output_type: TypeInformation | None) -> DataStream:
+        """An operator with two inputs; this stream is the first."""
+        output = output_type if output_type is not None else Types.PICKLED_BYTE_ARRAY()
+        node = self._env._add_node(name, spec, output, [*self._input_edges(0), *other._input_edges(1)])
+        return self._from_node(node)
+
     def _from_node(self, node: Node) -> DataStream:
         return DataStream(self._env, [Edge(node, Forward())], node.output_type)
 
@@ -116,28 +122,10 @@ class DataStream(WithoutJava):
     def _partitioned(self, partitioning: Partitioning) -> DataStream:
         return DataStream(self._env, [Edge(e.source, partitioning, e.tag) for e in self._edges], self._type)
 
-    # -- the operator behind the stream
+    # -- the operator that the stream comes from
 
     def get_name(self) -> str:
         return self._node("get_name()").name
-
-    def name(self, name: str) -> DataStream:
-        self._node("name()").name = name
-        return self
-
-    def uid(self, uid: str) -> DataStream:
-        """A name for the operator's state that survives changes of the program."""
-        self._node("uid()").uid = uid
-        return self
-
-    def set_uid_hash(self, uid_hash: str) -> DataStream:
-        self._node("set_uid_hash()").uid_hash = uid_hash
-        return self
-
-    def set_parallelism(self, parallelism: int) -> DataStream:
-        node = self._node("set_parallelism()")
-        node.parallelism = checked_parallelism(parallelism, node.name)
-        return self
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
         node = self._node("set_max_parallelism()")
@@ -166,36 +154,24 @@ class DataStream(WithoutJava):
         self._node("start_new_chain()").starts_chain = True
         return self
 
-    def disable_chaining(self) -> DataStream:
-        self._node("disable_chaining()").never_chained = True
-        return self
-
-    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStream:
-        self._env._without_effect("slot_sharing_group", "Spark schedules the tasks")
-        return self
-
-    def set_description(self, description: str) -> DataStream:
-        self._node("set_description()").description = description
-        return self
-
     # -- transformations
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
         """One element for each."""
         check_function(func, MapFunction)
-        return self._apply("Map", FunctionSpec("map", func, keyed=False), output_type)
+        return self._apply("Map", FunctionSpec("map", func, keyed=self._keyed), output_type)
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Any number of elements for each."""
         check_function(func, FlatMapFunction)
-        return self._apply("FlatMap", FunctionSpec("flat_map", func, keyed=False), output_type)
+        return self._apply("FlatMap", FunctionSpec("flat_map", func, keyed=self._keyed), output_type)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """The elements for which the function says true."""
         check_function(func, FilterFunction)
-        return self._apply("Filter", FunctionSpec("filter", func, keyed=False), self._type)
+        return self._apply("Filter", FunctionSpec("filter", func, keyed=self._keyed), self._type)
 
     def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
         """Elements with their timestamps and the current time; side outputs with ``yield tag, value``."""
@@ -206,7 +182,7 @@ class DataStream(WithoutJava):
         self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
     ) -> KeyedStream:
         """Elements with equal keys go to the same subtask, where state and timers are kept by key."""
-        from beadline.datastream.keyed_stream import KeyedStream
+        from beadline.datastream.streams.keyed import KeyedStream
 
         check_function(key_selector, KeySelector)
         return KeyedStream(self, Hash(key_selector, key_type))
@@ -229,8 +205,8 @@ class DataStream(WithoutJava):
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Two streams, of any types, into one operator with shared state."""
-        from beadline.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
-        from beadline.datastream.connected_streams import ConnectedStreams
+        from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
+        from beadline.datastream.streams.connected import ConnectedStreams
 
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
@@ -243,13 +219,13 @@ class DataStream(WithoutJava):
     def join(self, other_stream: DataStream) -> JoinedStreams:
         """Pairs of elements of two streams that share a key and a window:
         ``stream1.join(stream2).where(…).equal_to(…).window(…).apply(…)``."""
-        from beadline.datastream.joined_streams import JoinedStreams
+        from beadline.datastream.streams.joined import JoinedStreams
 
         return JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
         """Groups of elements of two streams that share a key and a window; one of the groups may be empty."""
-        from beadline.datastream.joined_streams import CoGroupedStreams
+        from beadline.datastream.streams.joined import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
 
@@ -269,8 +245,8 @@ class DataStream(WithoutJava):
     ) -> DataStream:
         """Join each element with the rows of a DataFrame that have its key, in their order.
 
-        The DataFrame is evaluated once, here, and sent to the executors once a run. Each Python worker holds a copy as
-        Python objects, so it should be small: above 64 MB there is a warning, above ``max_bytes`` an error.
+        The DataFrame is evaluated once, here, and sent to the executors once per run. Each Python worker holds a copy
+        as Python objects, so it should be small: above 64 MB there is a warning, above ``max_bytes`` an error.
 
         :param on: the column that must equal the key; several columns equal a key of several values. Null equals
             nothing
@@ -278,26 +254,15 @@ class DataStream(WithoutJava):
         :param how: ``"inner"`` leaves out elements without a row, ``"left"`` gives them None instead of a row
         :param function: makes a result of an element and a :class:`Row`; by default it is the pair of both
         """
-        from beadline.datastream.lookup import lookup
+        from beadline.datastream.streams.lookup import Lookup
 
-        return lookup(self, df, on, key, how, function, output_type, max_bytes)
+        return Lookup(df, on, how, max_bytes).join(self, key, function, output_type)
 
     def project(self, *field_indexes: int) -> DataStream:
         """Some fields of a tuple, in the given order."""
-        if not isinstance(self._type, TupleTypeInfo):
-            raise TypeMismatchError(
-                f"Only Tuple DataStreams can be projected; this one is of {self._type}. Declare Types.TUPLE([…])."
-            )
-        types = self._type.get_field_types()
-        for index in field_indexes:
-            if not isinstance(index, int) or not 0 <= index < len(types):
-                raise GraphError(f"project(): there is no field {index!r}, the tuple has fields 0 to {len(types) - 1}")
-        return self._apply(
-            "Projection",
-            FunctionSpec("map", Projection(field_indexes), keyed=False),
-            Types.TUPLE([types[i] for i in field_indexes]),
-            self._edges[0].source.parallelism,
-        )
+        from beadline.datastream.streams.projection import project
+
+        return project(self, field_indexes)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Event time begins here."""
@@ -306,8 +271,8 @@ class DataStream(WithoutJava):
         if watermark_strategy.alignment is not None:
             raise UnsupportedFeatureError(
                 f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) is not supported by Beadline: "
-                "each step reads from every source, and none waits for another. Remove the call; results are the same, "
-                "only more of the source that is ahead waits in state."
+                "each step reads from every source, and none waits for another. Remove the call: results are the same, "
+                "but more records of the source that is ahead wait in state."
             )
         if watermark_strategy.kind != "generator" and self.get_execution_config().get_auto_watermark_interval() == 0:
             watermark_strategy = watermark_strategy.without_watermarks()
@@ -353,7 +318,7 @@ class DataStream(WithoutJava):
         everywhere = self._partitioned(Broadcast())
         if broadcast_state_descriptor is None:
             return everywhere
-        from beadline.datastream.broadcast_stream import BroadcastStream
+        from beadline.datastream.streams.broadcast import BroadcastStream
 
         return BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
@@ -407,84 +372,29 @@ class DataStream(WithoutJava):
     ) -> CloseableIterator | list[Any]:
         """Run the job and bring this stream's elements here: as an iterator, or the first ``limit`` as a list.
 
-        Elements of one subtask come in its order. With a limit the job ends as soon as it has given that many.
+        Elements of one subtask come in order. With a limit the job ends as soon as it has given that many.
         """
-        if limit is not None and limit < 1:
-            raise GraphError(f"execute_and_collect(): limit must be at least 1, got {limit}")
-        collector = f"collect-{self._env._next_number()}"
-        node = self._apply("Collect Stream Sink", CollectSpec(collector), self._type)._node("uid()")
-        node.uid = collector
-        self._collect_in_order(node)
-        results = CloseableIterator(collector)
-        results._client = self._env._start(job_execution_name, collected=results._offer)
-        if limit is None:
-            return results
-        with results:
-            return [element for _, element in zip(range(limit), results, strict=False)]
+        from beadline.datastream.streams.collecting import collect
 
-    def _collect_in_order(self, node: Node) -> None:
-        """Flink collects in one subtask. Where each subtask's elements can be taken where they are, nothing has to
-        move for that: their order is the same."""
-        edge = self._edges[0]
-        if len(self._edges) == 1 and isinstance(edge.partitioning, Forward):
-            node.parallelism, node.single = edge.source.parallelism, edge.source.single
-        else:
-            node.single = True
+        return collect(self, job_execution_name, limit)
 
     def to_dataframe(self, job_execution_name: str | None = None) -> DataFrame:
         """Run the job, which must be bounded, and give this stream's elements as a Spark DataFrame.
 
         Rows and tuples of declared type become columns of those types; other elements need types that Spark can infer.
         """
-        from beadline.datastream.dataframes import to_dataframe
+        from beadline.datastream.environment.dataframes import to_dataframe
 
         return to_dataframe(self, job_execution_name)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Windows over the whole stream, evaluated in one subtask."""
-        from beadline.datastream.windowed_stream import AllWindowedStream
+        from beadline.datastream.streams.windowed import AllWindowedStream
 
         return AllWindowedStream(self, window_assigner)
 
     def cache(self) -> CachedDataStream:
         """Keep the elements of a bounded stream: the first job that uses the result computes them, later ones read."""
-        from beadline.datastream.cached_data_stream import CachedDataStream
+        from beadline.datastream.streams.cached import CachedDataStream
 
         return CachedDataStream(self)
-
-
-class Projection(MapFunction):
-    """Some fields of a tuple."""
-
-    def __init__(self, indexes: tuple[int, ...]) -> None:
-        self._indexes = indexes
-
-    def map(self, value: Any) -> Any:
-        return tuple(value[i] for i in self._indexes)
-
-
-def check_function(func: Any, kind: type[Function]) -> None:
-    if isinstance(func, type) and issubclass(func, Function):
-        raise TypeMismatchError(
-            f"a {kind.__name__} object is needed, got the class {func.__name__}: did you mean {func.__name__}()?"
-        )
-    if not isinstance(func, kind) and not callable(func):
-        raise TypeMismatchError(
-            f"The input must be a {kind.__name__} or a callable function, got {type(func).__name__}: {func!r}"
-        )
-    check_inherits(func)
-
-
-def check_process_function(func: Any, kind: type[Function] | tuple[type[Function], ...], what: str) -> None:
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    if not isinstance(func, kinds):
-        names = " or ".join(k.__name__ for k in kinds)
-        got = f"the class {func.__name__}" if isinstance(func, type) else type(func).__name__
-        raise TypeMismatchError(f"{what} takes a {names}, got {got}")
-    check_inherits(func)
-
-
-def checked_parallelism(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise GraphError(f"'{where}': parallelism must be a positive int, got {value!r}")
-    return value

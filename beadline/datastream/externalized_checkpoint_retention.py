@@ -1,4 +1,4 @@
-"""What becomes of a job's checkpoints when it is cancelled."""
+"""What happens to a job's checkpoints when it is cancelled or its program fails."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ __all__ = ["ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What becomes of the checkpoints when the job is cancelled. After a failure they are always kept."""
+    """What happens to the checkpoints when the job is cancelled or its program fails."""
 
     DELETE_ON_CANCELLATION = 0
-    """They are deleted."""
+    """They are deleted when the job is cancelled, and kept after a failure."""
 
     RETAIN_ON_CANCELLATION = 1
     """They are kept, to start another run from; deleting them is up to you."""
 
     NO_EXTERNALIZED_CHECKPOINTS = 2
-    """They serve the running job only and go with it, however it ends."""
+    """They are deleted in both cases."""

@@ -70,7 +70,7 @@ class MemorySize:
 
 
 class SlotSharingGroup:
-    """A name for operators that run side by side, and what they need. Made with :meth:`builder`.
+    """A name for operators that run together, and the resources they need. Made with :meth:`builder`.
 
     ::
 
@@ -105,19 +105,19 @@ class SlotSharingGroup:
         return self._name
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Memory for state backends, ``None`` if the group says nothing of resources."""
+        """Memory for state backends, ``None`` if the group names no resources."""
         return self._managed_memory
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """Memory for functions and heap state, ``None`` if the group says nothing of resources."""
+        """Memory for functions and heap state, ``None`` if the group names no resources."""
         return self._task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Memory outside the heap, ``None`` if the group says nothing of resources."""
+        """Memory outside the heap, ``None`` if the group names no resources."""
         return self._task_off_heap_memory
 
     def get_cpu_cores(self) -> float | None:
-        """CPU cores, ``None`` if the group says nothing of resources."""
+        """CPU cores, ``None`` if the group names no resources."""
         return self._cpu_cores
 
     def get_external_resources(self) -> dict[str, float]:
@@ -184,7 +184,7 @@ class SlotSharingGroup:
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The finished group. Whoever names any resource has to name CPU cores and heap memory."""
+            """The finished group. A group that names any resource must name CPU cores and heap memory."""
             heap = self._memory.get("task_heap_memory")
             if self._cpu_cores is None and not self._memory and not self._external_resources:
                 return SlotSharingGroup(self._name)

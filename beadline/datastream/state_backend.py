@@ -6,15 +6,19 @@ import posixpath
 from enum import Enum
 from typing import Any, NoReturn
 
+from beadline.checkpoint import settings as keys
 from beadline.common.configuration import Configuration
 from beadline.common.without_java import WithoutJava
-from beadline.datastream import _checkpoint_options as options
 from beadline.datastream.checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
+from beadline.datastream.environment import checkpoint_options as options
+from beadline.datastream.environment.checkpoint_options import member_of
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
+from beadline.state import backend_settings
+from beadline.state.segments.files import local_path
 
 __all__ = [
     "CustomStateBackend",
@@ -27,6 +31,7 @@ __all__ = [
     "StateBackend",
 ]
 
+_TRANSFER_THREADS = "state.backend.rocksdb.checkpoint.transfer.thread.num"
 _DEFAULT_TRANSFER_THREADS = 4
 
 
@@ -53,22 +58,12 @@ class StateBackend(WithoutJava):
         """Writes these settings into ``configuration``, under Flink's keys."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it is configured.")
 
-    @staticmethod
-    def from_configuration(configuration: Configuration) -> StateBackend:
-        """The backend that ``configuration`` asks for: the heap if it says nothing of it."""
-        kind = (options.read_text(configuration, options.BACKEND) or "hashmap").strip().lower()
-        if kind in ("hashmap", "jobmanager", "filesystem"):
-            return HashMapStateBackend()
-        if kind == "rocksdb":
-            return EmbeddedRocksDBStateBackend._read(configuration)
-        raise ConfigurationError(f"{options.BACKEND}: {kind!r} is not known. Use 'hashmap' or 'rocksdb'.")
-
 
 class HashMapStateBackend(StateBackend):
     """Keeps working state as objects in the memory of the Python workers: fast, and limited by that memory."""
 
     def apply_to(self, configuration: Configuration) -> None:
-        options.write(configuration, options.BACKEND, "hashmap")
+        options.write(configuration, backend_settings.TYPE, "hashmap")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -95,16 +90,19 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def set_db_storage_paths(self, *paths: str) -> None:
         """The local directories for RocksDB's files, instead of Spark's; none goes back to Spark's.
 
-        They need not survive the machine: what must survive is in the checkpoints.
+        They need not survive the machine: checkpoints hold what must survive.
         """
+        found = []
         for path in paths:
             if not isinstance(path, str) or not path.strip():
                 raise ConfigurationError(f"A RocksDB directory must be a str that is not empty, not {path!r}.")
-            if "://" in path and not path.startswith("file://"):
+            local = local_path(path)
+            if local is None:
                 raise ConfigurationError(f"RocksDB needs local directories; {path!r} is not on a local disk.")
-            if not path.removeprefix("file://").startswith("/"):
+            if not local.startswith("/"):
                 raise ConfigurationError(f"RocksDB needs absolute paths, since workers run elsewhere; got {path!r}.")
-        self._storage_paths = [posixpath.normpath(path.removeprefix("file://")) for path in paths]
+            found.append(posixpath.normpath(local))
+        self._storage_paths = found
 
     def get_db_storage_paths(self) -> list[str]:
         """The local directories for RocksDB's files; empty if Spark's are used."""
@@ -116,7 +114,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """A set of RocksDB settings for a kind of hardware."""
-        self._predefined_options = _member(options)
+        self._predefined_options = member_of(PredefinedOptions, options, "predefined options")
 
     def get_predefined_options(self) -> PredefinedOptions:
         """The set of RocksDB settings that was chosen."""
@@ -142,28 +140,15 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads = options.at_least(1, number_of_transfering_threads, "number_of_transfering_threads")
 
     def apply_to(self, configuration: Configuration) -> None:
-        options.write(configuration, options.BACKEND, "rocksdb")
+        options.write(configuration, backend_settings.TYPE, "rocksdb")
         if self._incremental is not None:
-            options.write(configuration, options.INCREMENTAL, self._incremental)
+            options.write(configuration, keys.INCREMENTAL, self._incremental)
         if self._storage_paths:
-            options.write(configuration, options.ROCKSDB_DIRECTORIES, ",".join(self._storage_paths))
+            options.write(configuration, backend_settings.DIRECTORIES, ",".join(self._storage_paths))
         if self._predefined_options is not None:
-            options.write(configuration, options.ROCKSDB_PREDEFINED_OPTIONS, self._predefined_options.name)
+            options.write(configuration, backend_settings.PREDEFINED, self._predefined_options.name)
         if self._transfer_threads is not None:
-            options.write(configuration, options.ROCKSDB_TRANSFER_THREADS, self._transfer_threads)
-
-    @staticmethod
-    def _read(configuration: Configuration) -> EmbeddedRocksDBStateBackend:
-        backend = EmbeddedRocksDBStateBackend(options.read_bool(configuration, options.INCREMENTAL, False))
-        paths = options.read_text(configuration, options.ROCKSDB_DIRECTORIES) or ""
-        backend.set_db_storage_paths(*(path.strip() for path in paths.split(",") if path.strip()))
-        backend.set_predefined_options(
-            options.read_member(configuration, options.ROCKSDB_PREDEFINED_OPTIONS, PredefinedOptions.DEFAULT)
-        )
-        backend.set_number_of_transfer_threads(
-            options.read_int(configuration, options.ROCKSDB_TRANSFER_THREADS, _DEFAULT_TRANSFER_THREADS, minimum=1)
-        )
-        return backend
+            options.write(configuration, _TRANSFER_THREADS, self._transfer_threads)
 
     def __repr__(self) -> str:
         return (
@@ -172,7 +157,28 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         )
 
 
-class MemoryStateBackend(HashMapStateBackend):
+class _HeapWithStorage(HashMapStateBackend):
+    """The heap, with the place where checkpoints and savepoints go."""
+
+    _storage: CheckpointStorage
+    _savepoint_path: str | None
+
+    def get_checkpoint_storage(self) -> CheckpointStorage:
+        """Where its checkpoints go."""
+        return self._storage
+
+    def is_using_asynchronous_snapshots(self) -> bool:
+        """Always True: snapshots are written alongside the processing."""
+        return True
+
+    def apply_to(self, configuration: Configuration) -> None:
+        super().apply_to(configuration)
+        self._storage.apply_to(configuration)
+        if self._savepoint_path is not None:
+            options.write(configuration, keys.SAVEPOINT_DIRECTORY, self._savepoint_path)
+
+
+class MemoryStateBackend(_HeapWithStorage):
     """Flink 1.x's name for the heap with checkpoints in the driver's memory."""
 
     def __init__(
@@ -183,29 +189,15 @@ class MemoryStateBackend(HashMapStateBackend):
         using_asynchronous_snapshots: bool = True,
     ) -> None:
         _check_asynchronous("MemoryStateBackend", using_asynchronous_snapshots)
-        self._storage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
+        self._storage: JobManagerCheckpointStorage = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
         self._savepoint_path = savepoint_path
-
-    def get_checkpoint_storage(self) -> CheckpointStorage:
-        """Where its checkpoints go."""
-        return self._storage
 
     def get_max_state_size(self) -> int:
         """Bytes that one piece of state may have."""
         return self._storage.get_max_state_size()
 
-    def is_using_asynchronous_snapshots(self) -> bool:
-        """Always True: snapshots are written beside the processing."""
-        return True
 
-    def apply_to(self, configuration: Configuration) -> None:
-        super().apply_to(configuration)
-        self._storage.apply_to(configuration)
-        if self._savepoint_path is not None:
-            options.write(configuration, options.SAVEPOINT_DIRECTORY, self._savepoint_path)
-
-
-class FsStateBackend(HashMapStateBackend):
+class FsStateBackend(_HeapWithStorage):
     """Flink 1.x's name for the heap with checkpoints in a file system."""
 
     def __init__(
@@ -217,14 +209,10 @@ class FsStateBackend(HashMapStateBackend):
         using_asynchronous_snapshots: bool = True,
     ) -> None:
         _check_asynchronous("FsStateBackend", using_asynchronous_snapshots)
-        self._storage = FileSystemCheckpointStorage(
+        self._storage: FileSystemCheckpointStorage = FileSystemCheckpointStorage(
             checkpoint_directory_uri, file_state_size_threshold, -1 if write_buffer_size is None else write_buffer_size
         )
         self._savepoint_path = default_savepoint_directory_uri
-
-    def get_checkpoint_storage(self) -> CheckpointStorage:
-        """Where its checkpoints go."""
-        return self._storage
 
     def get_checkpoint_path(self) -> str:
         """The directory that all checkpoints of all jobs go below."""
@@ -237,16 +225,6 @@ class FsStateBackend(HashMapStateBackend):
     def get_write_buffer_size(self) -> int:
         """Bytes that are buffered when writing."""
         return self._storage.get_write_buffer_size()
-
-    def is_using_asynchronous_snapshots(self) -> bool:
-        """Always True: snapshots are written beside the processing."""
-        return True
-
-    def apply_to(self, configuration: Configuration) -> None:
-        super().apply_to(configuration)
-        self._storage.apply_to(configuration)
-        if self._savepoint_path is not None:
-            options.write(configuration, options.SAVEPOINT_DIRECTORY, self._savepoint_path)
 
 
 class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
@@ -294,13 +272,9 @@ class CustomStateBackend(StateBackend):
         )
 
 
-def _member(value: object) -> PredefinedOptions:
-    return options.member_of(PredefinedOptions, value, "predefined options")
-
-
 def _check_asynchronous(owner: str, asynchronous: bool) -> None:
     if not asynchronous:
         raise UnsupportedFeatureError(
-            f"{owner}(using_asynchronous_snapshots=False): snapshots are always written beside the processing here. "
+            f"{owner}(using_asynchronous_snapshots=False): snapshots are always written alongside the processing here. "
             f"Leave the argument out; results are the same."
         )

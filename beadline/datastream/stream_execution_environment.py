@@ -8,38 +8,31 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from beadline.common import Configuration, ExecutionConfig, JobClient, JobExecutionResult, WatermarkStrategy
-from beadline.common.cli_defaults import get_overrides
-from beadline.common.config_file import read_config_file
-from beadline.common.restart_strategy import RestartStrategyConfiguration
+from beadline.common import Configuration, JobClient, JobExecutionResult, WatermarkStrategy
 from beadline.common.typeinfo import TypeInformation, Types
-from beadline.common.without_java import WithoutJava
 from beadline.connectors.cache import Cache
 from beadline.connectors.collections import CollectionSource, SequenceSource
 from beadline.connectors.source import as_source
 from beadline.connectors.text_files import TextFileSource
-from beadline.datastream import options
-from beadline.datastream._lending import lends
-from beadline.datastream.cached_data_stream import resolve_caches
-from beadline.datastream.checkpoint_config import CheckpointConfig
-from beadline.datastream.checkpointing_mode import CheckpointingMode
-from beadline.datastream.data_stream import DataStream, checked_parallelism
-from beadline.datastream.execution_mode import RuntimeExecutionMode
-from beadline.datastream.output_tag import OutputTag
-from beadline.datastream.slot_sharing_group import SlotSharingGroup
-from beadline.datastream.state_backend import StateBackend
-from beadline.datastream.time_characteristic import TimeCharacteristic
-from beadline.datastream.typed_collections import typed_elements
-from beadline.errors import TypeMismatchError, UnsupportedFeatureError
+from beadline.datastream.data_stream import DataStream
+from beadline.datastream.environment import options
+from beadline.datastream.environment.lending import lends
+from beadline.datastream.environment.settings import EnvironmentSettings
+from beadline.datastream.environment.typed_collections import typed_elements
+from beadline.datastream.streams.cached import resolve_caches
+from beadline.datastream.streams.source import SourceStream
+from beadline.errors import UnsupportedFeatureError
 from beadline.graph.execution_plan import execution_plan
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Forward, SourceSpec, Spec
-from beadline.master import dry_run, telling
-from beadline.master.beginning import find_beginning
+from beadline.master import dry_run, engines, telling
 from beadline.master.control import MasterControl
-from beadline.master.dependencies import (
+from beadline.master.guarantee import guarantee_of
+from beadline.master.job import JobMaster
+from beadline.master.news import Listener, News, StepReport, Watcher
+from beadline.master.shipping.dependencies import (
     Dependencies,
     FileToCache,
     PythonArchive,
@@ -47,17 +40,15 @@ from beadline.master.dependencies import (
     local_path,
     python_file,
 )
-from beadline.master.guarantee import guarantee_of
-from beadline.master.job import JobMaster
-from beadline.master.progress import Listener
 from beadline.master.signals import end_well, wait_for_end
-from beadline.master.spark import Cluster, active_parallelism, find_session
+from beadline.master.snapshots.beginning import find_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 else:
     __getattr__ = lends(
         __name__,
+        "beadline.datastream.environment.settings",
         "beadline.datastream.functions",
         "beadline.datastream.connectors.base",
         "beadline.datastream.utils",
@@ -70,34 +61,20 @@ __all__ = ["StreamExecutionEnvironment"]
 _LOG = logging.getLogger("beadline")
 
 
-class StreamExecutionEnvironment(WithoutJava):
+class StreamExecutionEnvironment(EnvironmentSettings):
     """Builds programs and runs them on Spark.
 
     It uses the active SparkSession if there is one, and makes a local one otherwise. Nothing is started before
     ``execute``.
     """
 
-    # What environments that are made from now on run with in one process, if nothing else is said.
-    _default_local_parallelism: int | None = None
-
     def __init__(self, configuration: Configuration | None = None) -> None:
-        self._configuration = Configuration()
-        for key, value in read_config_file().items():
-            self._configuration.set_string(key, value)
-        if configuration is not None:
-            self._configuration.add_all(configuration)
-        for key, value in get_overrides().items():
-            self._configuration.set_string(key, value)
-        self._config = ExecutionConfig(self._configuration)
-        self._checkpoint_config = CheckpointConfig(self._configuration)
+        super().__init__(configuration)
         self._pending: list[Node] = []
         self._numbers = 0
-        self._listeners: list[Listener] = []
+        self._watchers: list[Watcher] = []
         self._dependencies = Dependencies()
-        self._notes: dict[str, str] = {}
         self._caches: list[Cache] = []
-        self._local_parallelism = StreamExecutionEnvironment._default_local_parallelism
-        self._time_characteristic = TimeCharacteristic.EventTime
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -106,142 +83,6 @@ class StreamExecutionEnvironment(WithoutJava):
 
     def __repr__(self) -> str:
         return f"<StreamExecutionEnvironment, parallelism {self.get_parallelism()}, {len(self._pending)} operators>"
-
-    # -- settings
-
-    def get_config(self) -> ExecutionConfig:
-        return self._config
-
-    def configure(self, configuration: Configuration) -> None:
-        """Take over settings."""
-        self._configuration.add_all(configuration)
-
-    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        self._configuration.set_integer(options.PARALLELISM, checked_parallelism(parallelism, "environment"))
-        return self
-
-    def get_parallelism(self) -> int:
-        """What was set, or else the slots of the active Spark session, or the cores of this machine."""
-        value = self._configuration.get_integer(options.PARALLELISM, 0)
-        return value if value > 0 else active_parallelism(self._local_parallelism)
-
-    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        self._configuration.set_integer(options.MAX_PARALLELISM, checked_parallelism(max_parallelism, "environment"))
-        return self
-
-    def get_max_parallelism(self) -> int:
-        return self._configuration.get_integer(options.MAX_PARALLELISM, -1)
-
-    def get_default_local_parallelism(self) -> int:
-        return StreamExecutionEnvironment._default_local_parallelism or os.cpu_count() or 1
-
-    def set_default_local_parallelism(self, parallelism: int) -> None:
-        """For environments made from now on, unless they run on a cluster; this one keeps its parallelism."""
-        checked = checked_parallelism(parallelism, "default of local environments")
-        StreamExecutionEnvironment._default_local_parallelism = checked
-
-    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """BATCH reads bounded input and emits final results of keyed folds only."""
-        self._configuration.set_string(options.RUNTIME_MODE, execution_mode.name)
-        return self
-
-    def _is_batch(self) -> bool:
-        return self._configuration.get_string(options.RUNTIME_MODE, "STREAMING").upper() == "BATCH"
-
-    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
-        self._configuration.set_string(options.BUFFER_TIMEOUT, f"{timeout_millis} ms")
-        return self
-
-    def get_buffer_timeout(self) -> int:
-        return self._configuration.get_duration_ms(options.BUFFER_TIMEOUT, 100)
-
-    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        self._configuration.set_boolean(options.CHAINING, False)
-        return self
-
-    def is_chaining_enabled(self) -> bool:
-        return self._configuration.get_boolean(options.CHAINING, True)
-
-    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        return self._configuration.get_boolean(options.CHAINING_DIFFERENT_MAX, True)
-
-    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
-        self._without_effect("register_slot_sharing_group", "Spark schedules the tasks")
-        return self
-
-    # -- checkpointing and state
-
-    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
-        self._checkpoint_config.set_checkpoint_interval(interval)
-        if mode is not None:
-            self._checkpoint_config.set_checkpointing_mode(mode)
-        return self
-
-    def get_checkpoint_config(self) -> CheckpointConfig:
-        return self._checkpoint_config
-
-    def get_checkpoint_interval(self) -> int:
-        return self._checkpoint_config.get_checkpoint_interval()
-
-    def get_checkpointing_mode(self) -> CheckpointingMode:
-        return self._checkpoint_config.get_checkpointing_mode()
-
-    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        return self._checkpoint_config.get_checkpointing_mode()
-
-    def is_unaligned_checkpoints_enabled(self) -> bool:
-        return self._checkpoint_config.is_unaligned_checkpoints_enabled()
-
-    def is_force_unaligned_checkpoints(self) -> bool:
-        return self._checkpoint_config.is_force_unaligned_checkpoints()
-
-    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
-        """State is a log of changes anyway: the setting is kept for ``is_changelog_state_backend_enabled`` only."""
-        self._configuration.set_boolean(options.CHANGELOG, enabled)
-        return self
-
-    def is_changelog_state_backend_enabled(self) -> bool | None:
-        """None if nobody has said."""
-        return self._configuration.get_boolean(options.CHANGELOG, None)
-
-    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
-        self._configuration.set_string(options.SAVEPOINT_DIR, directory)
-        return self
-
-    def get_default_savepoint_directory(self) -> str | None:
-        return self._configuration.get_string(options.SAVEPOINT_DIR, None)
-
-    def set_state_backend(self, state_backend: StateBackend) -> StreamExecutionEnvironment:
-        """PyFlink 1.x's way to choose the state backend."""
-        if not isinstance(state_backend, StateBackend):
-            raise TypeMismatchError(f"set_state_backend() takes a StateBackend, got {state_backend!r}")
-        self._configuration.add_all(options.of_state_backend(state_backend))
-        return self
-
-    def set_restart_strategy(
-        self, restart_strategy_configuration: RestartStrategyConfiguration
-    ) -> StreamExecutionEnvironment:
-        """PyFlink 1.x's way to choose the restart strategy."""
-        self._configuration.add_all(options.of_restart_strategy(restart_strategy_configuration))
-        return self
-
-    def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
-        """PyFlink 1.x's way to say which time the program works in; call it before the streams are declared.
-
-        Processing time turns the watermarks of strategies off, as ``set_auto_watermark_interval(0)`` does.
-        """
-        if not isinstance(characteristic, TimeCharacteristic):
-            raise TypeMismatchError(f"set_stream_time_characteristic() takes a TimeCharacteristic: {characteristic!r}")
-        if characteristic is TimeCharacteristic.IngestionTime:
-            raise UnsupportedFeatureError(
-                "TimeCharacteristic.IngestionTime is not supported by Beadline: after a failure records would get "
-                "other times than before. Use EventTime with a WatermarkStrategy, or ProcessingTime."
-            )
-        self._time_characteristic = characteristic
-        self._config.set_auto_watermark_interval(200 if characteristic is TimeCharacteristic.EventTime else 0)
-
-    def get_stream_time_characteristic(self) -> TimeCharacteristic:
-        return self._time_characteristic
 
     # -- dependencies
 
@@ -323,7 +164,7 @@ class StreamExecutionEnvironment(WithoutJava):
             return stream
         timed = stream.assign_timestamps_and_watermarks(watermark_strategy)
         # Settings that the program makes on the stream belong to the source.
-        return _SourceStream(self, timed, stream._edges[0].source)
+        return SourceStream(self, timed, stream._edges[0].source)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
         """The lines of a file or folder (PyFlink 1.x)."""
@@ -332,7 +173,7 @@ class StreamExecutionEnvironment(WithoutJava):
 
     def from_dataframe(self, df: DataFrame, type_info: TypeInformation | None = None) -> DataStream:
         """The rows of a Spark DataFrame, materialised once."""
-        from beadline.datastream.dataframes import from_dataframe
+        from beadline.datastream.environment.dataframes import from_dataframe
 
         return from_dataframe(self, df, type_info)
 
@@ -381,8 +222,20 @@ class StreamExecutionEnvironment(WithoutJava):
             cache.clear()
 
     def add_step_listener(self, listener: Listener) -> None:
-        """Be told of every sealed step: records, time, keys, size of state."""
-        self._listeners.append(listener)
+        """Hear of every sealed step: records, time, keys, size of state."""
+
+        def steps_only(event: News) -> None:
+            if isinstance(event, StepReport):
+                listener(event)
+
+        self._watchers.append(steps_only)
+
+    def add_event_listener(self, watcher: Watcher) -> None:
+        """Hear of all that happens to the job: sealed steps, phases of checkpoints, failures, restarts, its status.
+
+        It is called in the job's own thread: the job waits for it. The events are in :mod:`beadline.master.news`.
+        """
+        self._watchers.append(watcher)
 
     # -- inside
 
@@ -396,15 +249,22 @@ class StreamExecutionEnvironment(WithoutJava):
         dependencies = self._all_dependencies()
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
+        engine = self._engine()
         dry_run.reached(plan, settings)
-        # Before Spark is started: what is refused is refused at once.
+        # Before Spark is started, so that errors come at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
-        if executable is not None:
+        if executable is not None and engine == engines.LOCAL:
+            _LOG.warning("set_python_executable(%r) has no effect: the local engine runs functions here", executable)
+        elif executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
-        master = JobMaster(plan, Cluster(find_session()), settings, collected, list(self._listeners), beginning)
+        master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._watchers), beginning)
         end_well()
         master.start()
         return MasterControl(master)
+
+    def _engine(self) -> str:
+        """The kind of engine that jobs run on."""
+        return engines.chosen(self._configuration.get_string(options.ENGINE, None))
 
     def _all_dependencies(self) -> Dependencies:
         """What methods and options ask for."""
@@ -446,52 +306,12 @@ class StreamExecutionEnvironment(WithoutJava):
         self._numbers += 1
         return self._numbers
 
-    def _watermark_every(self) -> int:
-        return options.watermark_every(self._configuration)
-
-    def _without_effect(self, what: str, why: str) -> None:
-        self._notes[what] = f"{what} has no effect in Beadline: {why}"
-
 
 def _check_executable(executable: str | None, dependencies: Dependencies) -> None:
     for archive in dependencies.archives:
         if executable is not None and executable.startswith(archive.target + "/"):
             raise UnsupportedFeatureError(
                 f"set_python_executable({executable!r}): the workers' Python can't come from an archive of the job, "
-                "which is unpacked when they run already. Use spark-submit --archives "
+                "which is unpacked only after they have started. Use spark-submit --archives "
                 f"{archive.path}#environment --conf spark.pyspark.python=environment/bin/python"
             )
-
-
-class _SourceStream(DataStream):
-    """A source with its watermark strategy: two operators that the program sees as one."""
-
-    def __init__(self, env: StreamExecutionEnvironment, timed: DataStream, source: Node) -> None:
-        super().__init__(env, timed._edges, timed._type)
-        self._source = source
-
-    def _node(self, what: str) -> Node:
-        return (
-            self._source if what.startswith(("name", "get_name", "uid", "set_uid", "set_desc")) else super()._node(what)
-        )
-
-    def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """What either operator sent there: a source's records can be poison to both."""
-        of_source = DataStream(self._env, [Edge(self._source, Forward())], self._type).get_side_output(output_tag)
-        return super().get_side_output(output_tag).union(of_source)
-
-    def uid(self, uid: str) -> DataStream:
-        self._edges[0].source.uid = f"{uid}-watermarks"
-        return super().uid(uid)
-
-    def set_parallelism(self, parallelism: int) -> DataStream:
-        self._source.parallelism = checked_parallelism(parallelism, self._source.name)
-        return super().set_parallelism(parallelism)
-
-    def force_non_parallel(self) -> DataStream:
-        self._source.single = True
-        return super().force_non_parallel()
-
-    def set_max_parallelism(self, max_parallelism: int) -> DataStream:
-        self._source.max_parallelism = checked_parallelism(max_parallelism, self._source.name)
-        return super().set_max_parallelism(max_parallelism)

@@ -1,4 +1,4 @@
-"""What PyFlink has in its module of this name and needs no JVM."""
+"""The parts of PyFlink's module of this name that need no JVM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from beadline.common.configuration import Configuration as Configuration
 from beadline.common.typeinfo import TypeInformation
 from beadline.common.types import Row as Row
 from beadline.common.types import RowKind as RowKind
-from beadline.datastream._lending import lends
+from beadline.datastream.environment.lending import lends
 
 if not TYPE_CHECKING:
     __getattr__ = lends(__name__, "beadline.common.typeinfo")

@@ -34,10 +34,10 @@ _SINKS = (PrintSpec, CollectSpec, SinkSpec)
 
 
 def execution_plan(plan: Plan, descriptions: Mapping[int, str], **more: str) -> str:
-    """One node an operator, in the order in which records flow, sinks at the end.
+    """One node per operator, in the order in which records flow, sinks at the end.
 
     :param descriptions: by node id, where the program gave one; they are the ``contents``, else the name is
-    :param more: what else to tell of the job
+    :param more: further facts about the job
     """
     nodes = [plan.nodes[number] for level in plan.levels for number in level]
     # Levels count exchanges; ids grow from input to output within a level and across them.

@@ -87,7 +87,7 @@ class PlanNode:
 class Plan:
     """What the job master submits and workers build operators from.
 
-    :ivar program: where it comes from, for those who look for an earlier run of it
+    :ivar program: where it comes from, by which an earlier run of it is found
     """
 
     job_name: str

@@ -1,4 +1,4 @@
-"""Which program a job is: what a later run of it is recognised by."""
+"""Which program a job is: by this a later run of it is recognised."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
 def graph_digest(plan: Plan) -> str:
     """Equal for programs whose operators are the same and connected in the same way.
 
-    An operator is what its uid says. One without a uid of its own is told from others by its name too.
+    An operator is what its uid says. An operator without a uid of its own is identified by its name too.
     """
     uids = {node.id: node.uid for node in plan.nodes.values()}
     nodes = sorted(

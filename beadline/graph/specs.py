@@ -24,7 +24,13 @@ class Spec:
 
     def functions(self) -> list[Function]:
         """The user's functions in this spec that have a life cycle."""
-        return []
+        return _functions(self, "function")
+
+
+def _functions(owner: object, *names: str) -> list[Function]:
+    """Those fields that are functions, and not plain callables or nothing."""
+    found = (getattr(owner, name, None) for name in names)
+    return [function for function in found if isinstance(function, Function)]
 
 
 @dataclass(frozen=True)
@@ -52,13 +58,10 @@ class FunctionSpec(Spec):
     keyed: bool
     batch: bool = False
 
-    def functions(self) -> list[Function]:
-        return [self.function] if isinstance(self.function, Function) else []
-
 
 @dataclass(frozen=True)
 class BroadcastSpec(Spec):
-    """Processes a stream (input 0) beside a broadcast one (input 1).
+    """Processes a stream (input 0) together with a broadcast one (input 1).
 
     :ivar descriptors: of the broadcast states
     """
@@ -67,15 +70,12 @@ class BroadcastSpec(Spec):
     descriptors: tuple[MapStateDescriptor, ...]
     keyed: bool = False
 
-    def functions(self) -> list[Function]:
-        return [self.function]
-
 
 @dataclass(frozen=True)
 class WindowSpec(Spec):
     """Groups elements by key and window, and evaluates windows when their trigger says so.
 
-    :ivar fold: a ReduceFunction or AggregateFunction that keeps one accumulator a window, None to keep the elements
+    :ivar fold: a ReduceFunction or AggregateFunction that keeps one accumulator per window, None to keep the elements
     :ivar function: what evaluates a window, None to emit the fold's result as it is
     :ivar late_tag: the side output of elements that are too late, None to drop them
     :ivar unkeyed: the windows of a whole stream: functions see no key
@@ -93,7 +93,7 @@ class WindowSpec(Spec):
     windowed: bool = True
 
     def functions(self) -> list[Function]:
-        return [f for f in (self.function, self.fold) if isinstance(f, Function)]
+        return _functions(self, "function", "fold")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class JoinWindowSpec(WindowSpec):
     """
 
     def functions(self) -> list[Function]:
-        return [self.function.user_function] if isinstance(self.function.user_function, Function) else []
+        return _functions(self.function, "user_function")
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,6 @@ class IntervalJoinSpec(Spec):
     late_tags: tuple[str | None, str | None] = (None, None)
     keyed: bool = True
     windowed: bool = True
-
-    def functions(self) -> list[Function]:
-        return [self.function]
 
 
 @dataclass(frozen=True)
@@ -145,14 +142,14 @@ class LookupSpec(Spec):
     outer: bool
 
     def functions(self) -> list[Function]:
-        return [f for f in (self.key, self.function) if isinstance(f, Function)]
+        return _functions(self, "key", "function")
 
 
 @dataclass(frozen=True)
 class TimestampsSpec(Spec):
     """Assigns timestamps and makes watermarks.
 
-    :ivar every: a watermark after so many records, counted over the whole stream and not over a step, so that what
+    :ivar every: a watermark after this many records, counted over the whole stream and not over a step, so that what
         is late does not depend on how the stream was cut
     """
 
@@ -173,9 +170,6 @@ class AsyncSpec(Spec):
     timeout_ms: int
     capacity: int
     retry: Any
-
-    def functions(self) -> list[Function]:
-        return [self.function]
 
 
 @dataclass(frozen=True)
@@ -218,7 +212,7 @@ class Partitioning:
 
     def functions(self) -> list[Function]:
         """The user's functions in it that have a life cycle."""
-        return []
+        return _functions(self, "partitioner", "selector")
 
 
 @dataclass(frozen=True)
@@ -255,9 +249,6 @@ class Hash(Partitioning):
     selector: Any
     key_type: TypeInformation | None
 
-    def functions(self) -> list[Function]:
-        return [self.selector] if isinstance(self.selector, Function) else []
-
     def select(self) -> Callable[[Any], Any]:
         get_key = getattr(self.selector, "get_key", None)
         return get_key if get_key is not None else self.selector  # type: ignore[no-any-return]
@@ -269,6 +260,3 @@ class Custom(Partitioning):
 
     partitioner: Any
     selector: Any
-
-    def functions(self) -> list[Function]:
-        return [f for f in (self.partitioner, self.selector) if isinstance(f, Function)]

@@ -1,5 +1,9 @@
-"""The job master: plans steps, submits them to Spark, gathers acknowledgements, seals.
+"""The driver's side: runs a job over an engine, from its start to its end.
 
-``job`` is the loop. ``spark`` is the only module that talks to Spark; ``seal``, ``pacing`` and ``handles`` are plain
-logic.
+- ``job``: the job master, one thread for each job
+- ``engine``: what it needs of whatever runs its tasks; ``spark`` and ``local`` are the two kinds
+- ``shipping``: what workers need of the user's program
+- ``snapshots``: checkpoints, savepoints, sinks, and where a job lives
+- ``upkeep``: what holds after the last sealed step, sealing, merging
+- ``upgrade``: starting from a snapshot of another version of the program
 """

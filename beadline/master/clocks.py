@@ -2,7 +2,7 @@
 
 The *wall* clock says what time it is. People and daylight saving change it, and so may the machine that a virtual one
 wakes up on. The *monotonic* one says how much time has passed, and nothing else. Whatever waits, expires or comes again
-after some time is measured with the second; the first is for stamps that people read, and for processing time.
+after some time is measured with the monotonic one; the wall clock is for times that people read and processing time.
 """
 
 from __future__ import annotations

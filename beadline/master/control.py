@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any
 
-from beadline.checkpoint.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.ends import End
 from beadline.common.job_execution_result import JobExecutionResult
 from beadline.common.job_id import JobID
@@ -58,7 +58,7 @@ class MasterControl:
         return [stats.as_dict() for stats in self._master.checkpoint_statistics]
 
     def get_exceptions(self) -> list[dict[str, Any]]:
-        """The attempts that failed, oldest first."""
+        """The executions that failed, oldest first."""
         return [
             {"attempt": f.attempt, "timestamp": f.at, "error": str(f.error), "restarted_from": f.restarted_from}
             for f in self._master.history
@@ -79,7 +79,7 @@ class MasterControl:
     def result(self) -> JobExecutionResult:
         """The result of a job that has ended.
 
-        :raises BeadlineError: or another error, which made it fail
+        :raises BeadlineError: or another error that made it fail
         :raises JobSuspended: if its process is told to end
         """
         master = self._master
@@ -148,7 +148,7 @@ class MasterControl:
 class JobSuspended(SystemExit):
     """The job has ended because its process is told to end, and the program that waits for it should end too.
 
-    No error: whatever handles those would take it for a failure of the job. The log has said how to resume it. If
+    Not an ``Exception``: a handler would take it for a failure of the job. The log has said how to resume it. If
     nobody catches it, the program exits with 0 after a last checkpoint, and with 143 without one.
     """
 

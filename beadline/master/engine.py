@@ -1,134 +1,126 @@
-"""Whether Spark is still there, and nothing else of what PySpark does not tell in public.
+"""What the job master needs of whatever runs its tasks: Spark, or this process.
 
-PySpark has no call that says whether the JVM lives and the SparkContext runs. What is read here instead, all of it
-private: the gateway's process, the context's Java object, and the server for accumulators, which complains aloud when
-the JVM goes.
+An engine may run any task twice, give up on a step, or be lost altogether. Running a task twice has no effect that one
+run has not, so the job master answers the first two by running the same step again.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
-
 from beadline.errors import EngineLostError
+from beadline.graph.plan import Plan
+from beadline.master.shipping.dependencies import Dependencies
+from beadline.runtime.messages import StepHeader, TaskAck
 
-_LOG = logging.getLogger("beadline")
-
-# A process that dies closes its connections a moment before its exit code can be read.
-_MOMENT = 1.0
-_STOPPED = "the SparkContext was stopped, perhaps by the program itself with spark.stop()"
-
-#: Set from when an engine is lost until there is another one. What the JVM logs meanwhile tells, in stack traces, how
-#: tasks end that were cut off.
-nothing_to_say = threading.Event()
+#: Level, partition and pickled :class:`~beadline.runtime.messages.TaskInput` of one task of a step.
+Descriptor = tuple[int, int, bytes]
 
 
-class Engine:
-    """The JVM and the SparkContext that one job runs on. Once they are lost, they stay so: a new session is another
-    engine."""
+class Deployment(ABC):
+    """A plan in an engine's hands.
 
-    def __init__(self, context: SparkContext) -> None:
-        self._context = context
-        self._process: subprocess.Popen[bytes] | None = getattr(getattr(context, "_gateway", None), "proc", None)
-        self._loss: str | None = None
-        _keep_quiet(context)
+    :ivar group: names the tasks of its steps
+    """
 
-    def __repr__(self) -> str:
-        return f"<Engine: {self._loss or 'no loss noticed'}>"
+    group: str
+
+    @abstractmethod
+    def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
+        """Run one step and give the acknowledgements of its tasks."""
+
+    @abstractmethod
+    def bind(self, function: Callable[..., Any], *args: Any) -> Callable[[Any], Any]:
+        """What calls ``function(shipment, *args, item)`` in a worker, for :meth:`Engine.run_each`."""
+
+    @abstractmethod
+    def end(self, live: tuple[str, ...]) -> None:
+        """The job has ended: workers close what they hold of it.
+
+        :param live: executions that still go on
+        """
+
+
+class Engine(ABC):
+    """Runs tasks of jobs.
+
+    If it is lost, methods with a result raise :class:`~beadline.errors.EngineLostError`, and methods that only end
+    something do nothing: it has ended.
+
+    :ivar keep_alive: workers without a task for this many seconds are soon lost, with what they keep of a job
+    """
+
+    keep_alive: float = math.inf
+
+    # -- what it can say of its places and workers
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """How many tasks run at a time."""
+
+    @property
+    @abstractmethod
+    def one_machine(self) -> bool:
+        """Whether the workers are on the driver's machine, and reach its files."""
+
+    def warnings(self) -> list[str]:
+        """Warnings about settings that hurt Beadline."""
+        return []
+
+    def explain(self, error: Exception) -> Exception | None:
+        """The error to end a job with if its workers can't do any work; None if another try may help."""
+        return None
+
+    def advice(self, error: Exception) -> str:
+        """What to add to the error that a step was given up for."""
+        return ""
+
+    # -- whether it is there
 
     @property
     def loss(self) -> str | None:
-        """What happened to it, as far as this process can tell without asking the JVM."""
-        if self._loss is None:
-            self._lose(self._stopped_here() or self._gone())
-        return self._loss
+        """What happened to it, as far as can be told without asking it."""
+        return None
 
     def ask(self) -> str | None:
         """What happened to it, if it does not answer or says that it was stopped."""
-        if self.loss is None:
-            self._lose(self._stopped_there())
-        return self._loss
-
-    def _lose(self, loss: str | None) -> None:
-        if loss is not None:
-            nothing_to_say.set()
-            self._loss = loss
+        return self.loss
 
     def check(self) -> None:
         """Raise if it is known to be lost."""
         if self.loss is not None:
             raise EngineLostError(self.loss)
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """An error in here is the loss of the engine, if the engine is lost."""
-        self.check()
-        try:
-            yield
-        except EngineLostError:
-            raise
-        except Exception as error:
-            if self.ask() is None:
-                raise
-            _LOG.debug("the engine is lost", exc_info=True)
-            raise EngineLostError(self._loss) from error
+    # -- tasks
 
-    def _stopped_here(self) -> str | None:
-        return _STOPPED if getattr(self._context, "_jsc", None) is None else None
+    @abstractmethod
+    def deploy(self, plan: Plan, dependencies: Dependencies, group: str) -> Deployment:
+        """Send what the workers need of the program. The plan is not changed afterwards."""
 
-    def _gone(self) -> str | None:
-        code = self._process.poll() if self._process is not None else None
-        if self._process is None or code is None:
-            return None
-        how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        return f"the JVM (process {self._process.pid}) is gone: {how}"
+    @abstractmethod
+    def run_each(
+        self,
+        function: Callable[[Any], Any],
+        items: list[Any],
+        group: str = "",
+        what: str = "",
+        width: int | None = None,
+    ) -> list[Any]:
+        """Call a function on items in tasks; it may be called twice for an item.
 
-    def _stopped_there(self) -> str | None:
-        try:
-            return _STOPPED if self._context._jsc.sc().isStopped() else None
-        except Py4JJavaError:
-            return None  # it answers
-        except Exception:
-            nothing_to_say.set()
-        deadline = time.monotonic() + _MOMENT
-        while self.loss is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return self.loss or "the JVM does not answer"
+        :param group: names the tasks, for :meth:`cancel` and :meth:`wait_until_quiet`
+        :param what: says to people what they do
+        :param width: the number of tasks at most
+        """
 
+    @abstractmethod
+    def cancel(self, group: str) -> None:
+        """The results of these tasks are not needed any more."""
 
-def _keep_quiet(context: SparkContext) -> None:
-    """When the JVM goes, py4j and PySpark print the traceback of each connection that breaks. Whoever made the call
-    gets the same as an exception."""
-    root = logging.getLogger()
-    if not any(isinstance(each, _BrokenConnections) for each in root.filters):
-        root.addFilter(_BrokenConnections())
-    server: Any = getattr(context, "_accumulatorServer", None)
-    if server is not None and not isinstance(server.handle_error, _QuietEnd):
-        server.handle_error = _QuietEnd(server.handle_error)
-
-
-class _BrokenConnections(logging.Filter):
-    """py4j logs these with the root logger."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.module == "java_gateway" and record.msg == "Exception while sending command.")
-
-
-class _QuietEnd:
-    """Of the accumulator server's errors, drops the one that means that the JVM has closed its end."""
-
-    def __init__(self, otherwise: Any) -> None:
-        self._otherwise = otherwise
-
-    def __call__(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
-            self._otherwise(request, client_address)
+    @abstractmethod
+    def wait_until_quiet(self, group: str) -> None:
+        """No task of the group may be active before its work is done again: a task outlives the driver's exception."""

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-import queue
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from beadline.checkpoint.actions import CheckpointKind
-from beadline.checkpoint.storage import Stored
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.storage.publishing import Stored
 from beadline.common.savepoint_format_type import SavepointFormatType
+from beadline.errors import BeadlineError
 
 
 @dataclass(frozen=True)
 class StepEnded:
-    """A step ran, well or not: ``outcome`` has its acknowledgements, or what it failed of."""
+    """A step has ended: ``outcome`` has its acknowledgements, or the error it failed with.
 
-    attempt: int
+    :ivar execution: the number of the execution whose step it was
+    """
+
+    execution: int
     outcome: Future[Any]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The sinks have made their output for a checkpoint ready: this is what to write."""
+
+    id: int
+    snapshot: Snapshot
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,7 @@ class NotWritten:
     """A checkpoint could not be made durable."""
 
     id: int
-    error: Exception
+    error: BaseException
     savepoint: bool = False
 
 
@@ -43,7 +55,7 @@ class Published:
     """The output of a completed checkpoint is visible, or could not be made so."""
 
     id: int
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,16 @@ class Request:
     drain: bool = False
     format: SavepointFormatType = SavepointFormatType.CANONICAL
 
+    def give(self, path: str) -> None:
+        """Answer with the path, unless it was answered before."""
+        if not self.answer.done():
+            self.answer.set_result(path)
+
+    def fail(self, error: BeadlineError) -> None:
+        """Answer with a failure, unless it was answered before."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
 
 @dataclass(frozen=True)
 class Suspend:
@@ -71,5 +93,4 @@ class Wake:
     """Look around: something was set from outside."""
 
 
-Event: TypeAlias = StepEnded | Written | NotWritten | Published | Request | Suspend | Wake
-Inbox: TypeAlias = "queue.SimpleQueue[Event]"
+Event: TypeAlias = StepEnded | Prepared | Written | NotWritten | Published | Request | Suspend | Wake

@@ -22,7 +22,7 @@ _STRENGTH = (NONE, AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 class Guarantee:
     """What a failure does to a job's results.
 
-    :ivar because: what makes it as weak as it is
+    :ivar because: what weakens it
     """
 
     level: str

@@ -27,7 +27,7 @@ def engine_lost(job_name: str, loss: str, resume: str | None, durable: bool) -> 
     if resume is not None:
         how = f"Its checkpoints are kept. To go on, run the same program with {resume}."
     elif durable:
-        how = "It had completed no checkpoint of its own yet: run the same program again, as you did this time."
+        how = "It had not completed a checkpoint of its own: run the same program again, as you did this time."
     else:
         how = (
             "It has no checkpoints that outlive the driver, so its state is lost: run it again from its beginning. "

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Living(Protocol):
-    """A job, as whoever ends the process sees it."""
+    """A job, as seen by the code that ends the process."""
 
     def suspend(self, at_once: bool = False) -> None:
         """End so that the job can be resumed, if it can; may be said again.
@@ -22,5 +22,14 @@ class Living(Protocol):
     def exit_code(self) -> int:
         """With which its process should exit, when the job has ended."""
 
+    @property
+    def execution(self) -> str | None:
+        """The name of its present execution, if one has begun."""
+
 
 jobs: dict[Living, None] = {}
+
+
+def executions() -> tuple[str, ...]:
+    """Those that run now: workers may drop what they hold of others."""
+    return tuple(name for job in list(jobs) if (name := job.execution) is not None)

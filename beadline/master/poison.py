@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError, JobExecutionError
 from beadline.master.telling import shortened
-from beadline.runtime.poison import TAG, Poison
+from beadline.runtime.task.poison import TAG, Poison
 
 _LOG = logging.getLogger("beadline")
 
@@ -24,7 +24,7 @@ _ADVICE = f" (to go on without it, set {ACTION}=skip or {ACTION}=side-output)"
 
 @dataclass(frozen=True)
 class PoisonSettings:
-    """What becomes of a record that fails again and again.
+    """What happens to a record that fails again and again.
 
     :ivar action: ``fail`` (leave it to the restart strategy), ``skip`` or ``side-output``
     :ivar tries: how often it may fail before
@@ -45,7 +45,7 @@ class PoisonSettings:
 
 
 class PoisonWatch:
-    """Learns from failures which records to keep out."""
+    """Learns from failures which records to leave out."""
 
     def __init__(self, settings: PoisonSettings) -> None:
         self._settings = settings
@@ -56,7 +56,7 @@ class PoisonWatch:
     def failed(self, error: BaseException) -> int:
         """A failure; after the last try of a record it is poison from now on.
 
-        Gives how often the same has failed by now.
+        Gives how often the same error or record has failed by now.
         """
         culprit = _culprit(error)
         same = culprit or _likeness(error)
@@ -80,7 +80,7 @@ class PoisonWatch:
         return times
 
     def told(self, error: BaseException, times: int, again: bool = False) -> str:
-        """What to tell the user of an error that has come so often; the advice comes once, or ``again``."""
+        """What to tell the user about an error that came this often; the advice comes once, or ``again``."""
         if times < 2:
             return ""
         if _culprit(error) is None:
@@ -90,7 +90,7 @@ class PoisonWatch:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether records are left out that fail too often."""
+        """Whether records that fail too often are left out."""
         return self._settings.action != "fail"
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from beadline.api.metrics import MetricTotals
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec
-from beadline.master.progress import Listener, StepReport
-from beadline.master.truth import Truth
-from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck
+from beadline.master.news import NewsStream, StepReport
+from beadline.master.upkeep.truth import Truth
+from beadline.runtime.messages import SubtaskAck, TaskAck
+
+if TYPE_CHECKING:
+    from beadline.master.execution import Sealed
 
 _LOG = logging.getLogger("beadline")
 
@@ -34,20 +37,20 @@ class Results:
         self,
         plan: Plan,
         on_collected: Callable[[str, list[Any]], None] | None,
-        listeners: list[Listener],
+        news: NewsStream,
         hold_collected: bool,
     ) -> None:
         self._plan = plan
         self._on_collected = on_collected
-        self._listeners = listeners
+        self._news = news
         self._hold = hold_collected
         self._held: list[tuple[str, list[Any]]] = []
         self._taken: dict[int, int] = {}
         self._warned: set[str] = set()
         self.metrics = MetricTotals()
 
-    def attempt(self, run: str) -> None:
-        """A new attempt begins: what was held is given again by it."""
+    def execution_begins(self) -> None:
+        """The new execution gives again what was held."""
         self._held.clear()
         self._taken.clear()
 
@@ -90,47 +93,34 @@ class Results:
             for collector, records in ready:
                 self._on_collected(collector, records)
 
-    def report(
-        self,
-        acks: list[TaskAck],
-        subtasks: list[SubtaskAck],
-        header: StepHeader,
-        seconds: float,
-        tries: int,
-        records: int,
-        truth: Truth,
-    ) -> None:
+    def report(self, sealed: Sealed, truth: Truth, at: int) -> None:
+        """Tell watchers about a sealed step."""
         for node_id, name, size in truth.book.large_unions():
             self.warn(
                 f"operator '{self._plan.nodes[node_id].name}': union list state '{name}' has grown to {size >> 20} MB, "
                 "and every subtask reads all of it before every step. Use get_list_state(), or keyed state."
             )
-        if not self._listeners:
-            return
         watermarks = [
-            s.watermark for s in subtasks if s.watermark is not None and not self._plan.nodes[s.node].is_source
+            s.watermark for s in sealed.subtasks if s.watermark is not None and not self._plan.nodes[s.node].is_source
         ]
         last = len(self._plan.levels) - 1
         report = StepReport(
             self._plan.job_name,
-            header.step,
-            records,
+            sealed.header.step,
+            sealed.records,
             truth.records,
-            seconds,
+            sealed.seconds,
             truth.keys,
-            sum(s.touched for s in subtasks),
+            sum(s.touched for s in sealed.subtasks),
             truth.book.size,
             min(watermarks, default=None),
-            tries,
-            header.final,
-            {ack.partition: ack.executor for ack in acks if ack.level == last},
-            {ack.partition: ack.worker for ack in acks if ack.level == last},
+            sealed.tries,
+            sealed.header.final,
+            {ack.partition: ack.executor for ack in sealed.acks if ack.level == last},
+            {ack.partition: ack.worker for ack in sealed.acks if ack.level == last},
+            at,
         )
-        for listener in self._listeners:
-            try:
-                listener(report)
-            except Exception as error:
-                self.warn(f"a step listener raised {error!r}; the job goes on")
+        self._news.tell(report)
 
     def warn(self, text: str) -> None:
         """Say something to the user, once."""

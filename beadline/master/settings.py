@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from beadline.checkpoint.restart import NoRestart, RestartStrategy
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.master.clocks import Clock
-from beadline.master.dependencies import Dependencies
-from beadline.master.pacing import Limits
 from beadline.master.poison import PoisonSettings
+from beadline.master.shipping.dependencies import Dependencies
+from beadline.master.upkeep.pacing import Limits
 from beadline.state.backend_settings import BackendSettings
 
 

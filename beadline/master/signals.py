@@ -1,10 +1,10 @@
 """Jobs end in good order when their process is told to end: by SIGTERM, by Ctrl-C, or because the program is over.
 
-A signal is no cancel: whoever evicts, redeploys or interrupts a program wants the job to go on some time. So each job
+A signal does not cancel a job: after an eviction, a deploy or an interrupt it is to go on later. So each job
 takes a last checkpoint, if its checkpoints outlive the process, and keeps what is needed to resume it.
 
 Python runs signal handlers in the main thread, between any two of its instructions, so that the thread may hold any
-lock, also one that a job needs to end. Therefore the handler only passes the signal on, to a thread that waits for it.
+lock, even one that a job needs to end. So the handler only passes the signal on to a thread that waits for it.
 When the jobs have ended, that thread interrupts the main one, which exits then.
 """
 
@@ -27,7 +27,7 @@ _LOG = logging.getLogger("beadline")
 
 # A main thread that waits for a job ends by itself when the job has.
 _MAIN_ENDS_BY_ITSELF = 0.3
-# So long a program that is over waits for last checkpoints.
+# How long a program that is over waits for last checkpoints.
 _PATIENCE = 60.0
 _LAST_PATIENCE = 15.0
 
@@ -70,7 +70,7 @@ def _wait(control: MasterControl) -> None:
 def end_well() -> None:
     """A job is about to start: let it end in good order when the process is told to end.
 
-    SIGTERM is heeded if the calling thread is the main one, because Python lets no other set handlers, and if the
+    SIGTERM is handled if the calling thread is the main one, because Python lets no other set handlers, and if the
     program has no handler of its own.
     """
     _guard.take_over()
@@ -186,7 +186,7 @@ def _say(text: str) -> None:
 
 
 def _when_program_is_over(action: Any) -> None:
-    # Before threads of pools are told to end, without which no job can do anything; only a private call comes so early.
+    # It must run before the threads of pools end, which jobs need; only a private call runs so early.
     getattr(threading, "_register_atexit", atexit.register)(action)
 
 

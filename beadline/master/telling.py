@@ -1,4 +1,4 @@
-"""What a person is told of an error: what happened, where in their own code, and how to go on, in ten lines at most.
+"""How an error is shown to a person: what happened, where in their code, and how to go on, in ten lines at most.
 
 Frames of Beadline, of Spark and of Python's own machinery say nothing about the user's program, and a Java stack trace
 still less. They are left out, unless :data:`VERBOSE` is set: then everything is shown as it came.
@@ -24,7 +24,7 @@ _LONGEST_LINE = 400
 _LONGEST_LOG_LINE = 500
 _FRAMES = 3
 
-# Modules are known by where they lie, because workers have them elsewhere than the driver, or in an archive.
+# Modules are known by their paths, because workers have them elsewhere than the driver, or in an archive.
 _OTHERS = re.compile(
     r"^<frozen |/(?:site-packages|dist-packages)/(?:beadline|pyspark|py4j|cloudpickle)/|"
     r"\.zip/(?:beadline|pyspark|py4j)/|/python/(?:lib/)?pyspark/|"
@@ -50,8 +50,19 @@ def shortened(text: str, limit: int = _LONGEST_LOG_LINE) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def first_line(error: BaseException) -> str:
+    """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker or the JVM,
+    if there is one."""
+    if isinstance(error, BeadlineError):
+        return shortened(str(error).partition("\n")[0])
+    lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b.*:", line)]
+    told = raised[-1] if raised else lines[0] if lines else type(error).__name__
+    return shortened(told.partition(" Consider setting 'spark.")[0])
+
+
 def is_machinery(file: str) -> bool:
-    """Whether code in this file says nothing about the user's program."""
+    """Whether code in this file tells nothing about the user's program."""
     return file.startswith(_PACKAGE + os.sep) or _OTHERS.search(file) is not None
 
 
@@ -194,7 +205,7 @@ def line_of_user(tb: TracebackType | None) -> traceback.FrameSummary | None:
 
 
 def install() -> None:
-    """Tell errors of Beadline that nobody catches in short, in a program that ``python job.py`` runs.
+    """Show uncaught errors of Beadline in short form, in a program that ``python job.py`` runs.
 
     A program that has a hook of its own keeps it, and all other errors are shown as Python shows them.
     """

@@ -16,7 +16,7 @@ _LIMIT = 500
 class UserCodeError(Exception):
     """User code raised while an operator worked on a record.
 
-    :ivar node: the operator's number, if the record came to it and can be kept from it
+    :ivar node: the operator's number, if the record reached it and can be kept away from it
     :ivar split: what a source was reading, if it is not a record's fault
     """
 
@@ -31,9 +31,9 @@ class UserCodeError(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """What the driver learns of a failed task.
+    """What the driver learns about a failed task.
 
-    :ivar traceback: empty for what Beadline raises on purpose, whose message says all there is to say
+    :ivar traceback: empty for errors that Beadline raises on purpose: their message is enough
     :ivar culprit: the operator's number and a digest of the record, if it is the record's fault
     :ivar split: what a source was reading
     """

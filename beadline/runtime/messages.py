@@ -8,42 +8,54 @@ from typing import Any
 from beadline.runtime.failure import Failure
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.description import StateDescription
-from beadline.state.operator_handles import OperatorStateHandle
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import OperatorStateHandle
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a worker must know about an execution of a job to run its tasks and to merge, export or migrate state.
+
+    :ivar execution: its name; worker caches are keyed by it
+    :ivar live: the executions of this session that still run; workers close and drop what they hold of others
+    :ivar state_root: where files of state go
+    :ivar inline_limit: state up to this size travels in the acknowledgement instead
+    :ivar attempt: Flink's attempt number: how many executions of the job there were before
+    :ivar codec: how files of state are compressed, None for not at all
+    :ivar backend: where working state is kept
+    """
+
+    execution: str
+    live: tuple[str, ...] = ()
+    state_root: str = ""
+    inline_limit: int = 0
+    attempt: int = 0
+    codec: str | None = None
+    backend: BackendSettings = field(default_factory=BackendSettings)
 
 
 @dataclass(frozen=True)
 class StepHeader:
     """What all tasks of a step know.
 
-    :ivar run: names one execution of a job; worker caches are keyed by it
-    :ivar live_runs: runs of this session that still go on; what workers hold of others is closed and dropped
     :ivar now: the step's processing time
     :ivar final: all input ends with this step
     :ivar base: the number of the snapshot that the step starts from: the step sealed before it, or what the job was
         restored from; None at the very beginning
-    :ivar completed: checkpoints that completed since the last step, by the numbers of the steps they are made of:
-        functions know snapshots by these
-    :ivar aborted: and those that were given up
-    :ivar poison: records to keep out, see :mod:`beadline.runtime.poison`
-    :ivar codec: how runs of state are compressed, None for not at all
-    :ivar backend: where working state is kept
+    :ivar completed: checkpoints that completed since the last step, by the numbers of their steps, which functions
+        know snapshots by
+    :ivar aborted: likewise the checkpoints that were given up
+    :ivar poison: records to leave out, see :mod:`beadline.runtime.task.poison`
     """
 
-    run: str
+    context: RunContext
     step: int
     now: int
-    final: bool
-    live_runs: tuple[str, ...]
-    state_root: str
-    inline_limit: int
-    attempt: int = 0
+    final: bool = False
     base: int | None = None
     completed: tuple[int, ...] = ()
     aborted: tuple[int, ...] = ()
-    codec: str | None = None
     poison: Any = None
-    backend: BackendSettings = field(default_factory=BackendSettings)
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class SubtaskInput:
     :ivar caught_up: for a source, whether there is nothing more to read for now
     """
 
-    handle: Handle | None = None
+    handle: KeyedStateHandle | None = None
     local: bytes | None = None
     states: OperatorStateHandle | None = None
     splits: tuple[Any, ...] = ()
@@ -79,7 +91,7 @@ class TaskInput:
 class SubtaskAck:
     """What one operator subtask did in a step.
 
-    :ivar delta: the run that leads to its next state version, None if nothing changed
+    :ivar delta: the segment that leads to its next state version, None if nothing changed
     :ivar base_version: the version it worked on
     :ivar base_states: the version of operator state that it worked on
     :ivar states: its operator state at the end of the step, None if it has none or nothing changed
@@ -91,9 +103,8 @@ class SubtaskAck:
     node: int
     subtask: int
     records_in: int = 0
-    records_out: int = 0
     base_version: str | None = None
-    delta: RunRef | None = None
+    delta: SegmentRef | None = None
     base_states: str | None = None
     states: OperatorStateHandle | None = None
     local: bytes | None = None
@@ -135,25 +146,25 @@ class TaskAck:
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """Runs of one handle that are to become one, or some key groups of them.
+    """Segments of one handle that are to become one, or some key groups of them.
 
     :ivar from_root: nothing lies below them
     :ivar groups: the key groups that this is about; None for all
-    :ivar window: the number of the window; its parts are several requests
+    :ivar span: the number of the span; its parts are several requests
     """
 
     node: int
     subtask: int
     max_parallelism: int
-    runs: tuple[RunRef, ...]
+    segments: tuple[SegmentRef, ...]
     from_root: bool
     groups: tuple[int, int] | None = None
-    window: int = 0
+    span: int = 0
 
 
 @dataclass(frozen=True)
 class MergeResult:
-    """The merged run. Whoever takes it into a handle gives it its version."""
+    """The merged segment. It gets its version when it is taken into a handle."""
 
     request: MergeRequest
-    run: RunRef
+    segment: SegmentRef

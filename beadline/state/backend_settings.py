@@ -8,6 +8,7 @@ from typing import Any
 
 from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
+from beadline.state.segments.files import local_path
 
 __all__ = ["KEYS", "BackendSettings", "RocksSettings", "require_rocksdict"]
 
@@ -47,7 +48,7 @@ _STYLES = ("level", "universal", "none")
 _MB = 1 << 20
 _LEAST_MEMORY = 8 * _MB
 
-# What a set of predefined options says where the job says nothing of its own.
+# What a set of predefined options says, for options that the job does not set itself.
 _PREDEFINED: dict[str, dict[str, Any]] = {
     "DEFAULT": {},
     "SPINNING_DISK_OPTIMIZED": {"threads": 4, "dynamic_levels": True},
@@ -75,7 +76,7 @@ class RocksSettings:
     :ivar write_ratio: the part of ``memory`` that write buffers may take
     :ivar open_files: how many files a database may have open; -1 for as many as the process is allowed, within reason
     :ivar directories: local folders for its files; none for Spark's
-    :ivar own_bytes: up to this size, a subtask's state is in a database of each worker's own, which stays open; larger
+    :ivar own_bytes: up to this size, each worker has its own database of a subtask's state, which stays open; larger
         state is in one that the workers of a machine share, and open in turn
     :ivar style: how files are compacted: ``level``, ``universal``, or ``none`` at all
     """
@@ -163,7 +164,7 @@ class BackendSettings:
         return BackendSettings(ROCKSDB, RocksSettings.from_configuration(configuration))
 
     def without_effect(self, keys: set[str]) -> set[str]:
-        """Of the keys that a job sets, those that its other settings leave without effect."""
+        """The keys that a job sets without effect, because of its other settings."""
         mine = keys & KEYS - {TYPE}
         if self.kind != ROCKSDB:
             return mine
@@ -182,7 +183,7 @@ def require_rocksdict() -> None:
 
 
 def _take(values: dict[str, Any], name: str, key: str, value: int | None, least: int) -> None:
-    """What the job itself says wins over what is predefined."""
+    """The job's own settings win over predefined ones."""
     if value is None:
         return
     if value < least:
@@ -194,8 +195,8 @@ def _directories(configuration: Configuration) -> tuple[str, ...]:
     text = configuration.get_string(DIRECTORIES, None) or ""
     found = []
     for path in filter(None, map(str.strip, text.split(","))):
-        local = path.removeprefix("file://") if path.startswith("file://") else path.removeprefix("file:")
-        if "://" in local:
+        local = local_path(path)
+        if local is None:
             raise ConfigurationError(f"{DIRECTORIES}: {path!r} is not on a local disk")
         found.append(local)
     return tuple(found)

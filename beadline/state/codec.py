@@ -1,7 +1,7 @@
-"""What a state value becomes when it leaves the hands of user code.
+"""The form that a state value takes when user code hands it over.
 
 Immutable values stay as they are. Mutable ones become :class:`Frozen`: their pickle, so that no reference kept by
-user code reaches the store, and first touch in a step (:func:`thaw`) is the copy. Dataclasses and named tuples are
+user code reaches the store, and the first touch in a step (:func:`thaw`) copies. Dataclasses and named tuples are
 pickled by the names of their fields (:mod:`beadline.state.named`).
 
 Unpickling resolves only plain data types from a fixed list, classes of the job's own modules, and classes that the user
@@ -47,7 +47,7 @@ _PLAIN: dict[str, frozenset[str]] = {
 }
 _PLAIN_PACKAGES = ("beadline.common", "beadline.api.windows")
 _NAMED = "beadline.state.named"
-_SMALL = 1 << 20  # what a pickler remembers of a larger value would stay in memory
+_SMALL = 1 << 20  # the memo of a larger value would stay in memory
 
 _job_modules: set[str] = {"__main__"}
 _registered: set[tuple[str, str]] = set()
@@ -89,8 +89,8 @@ def _is_below(module: str, roots: Iterable[str]) -> bool:
 
 
 def _is_own_class(found: Any) -> bool:
-    """Whether what a trusted module names is a class of such a module: it may import ``os`` as well, and any function
-    in it leads to the builtins."""
+    """Whether what a trusted module names is a class of such a module: the module may import ``os`` as well, and any
+    function in it leads to the builtins."""
     return isinstance(found, type) and _is_below(found.__module__, (*_job_modules, *_PLAIN_PACKAGES))
 
 
@@ -117,8 +117,8 @@ class _StateUnpickler(pickle.Unpickler):
                 found = super().find_class(module, name)
             except (ImportError, AttributeError) as error:
                 raise SerializationError(
-                    f"state refers to {module}.{name}, which is not there any more. If it has another name now, keep "
-                    f"the old one beside it ({name.rpartition('.')[2]} = …)"
+                    f"state refers to {module}.{name}, which no longer exists. If you renamed it, keep the old name "
+                    f"as an alias ({name.rpartition('.')[2]} = …)"
                 ) from error
             if name in _PLAIN.get(module, ()):
                 _plain_found[module, name] = found
@@ -131,7 +131,7 @@ class _StateUnpickler(pickle.Unpickler):
 
 
 class _WrittenUnpickler(_StateUnpickler):
-    """Gives values as they were written, with rows for instances of classes that are gone or have changed since."""
+    """Gives values as they were written: instances of classes that are gone or have changed become rows."""
 
     def __init__(self, data: bytes, rows: RowMakers) -> None:
         super().__init__(io.BytesIO(data))
@@ -159,7 +159,7 @@ class _WrittenUnpickler(_StateUnpickler):
                 return value
         lost = next((absent for absent in self._absent if not absent.replaced), self._absent[0])
         raise SerializationError(
-            f"state refers to {lost.name}, which is neither plain data nor a class with fields, and can't be had. If "
+            f"state refers to {lost.name}, which is neither plain data nor a class with fields, and can't be found. If "
             "it is yours, import it and call beadline.register_state_class() on it"
         )
 
@@ -250,7 +250,7 @@ def thaw(value: Any) -> Any:
 
 def thaw_as_written(value: Any, only: frozenset[tuple[str, str]] | None = None) -> Any:
     """A value as it was written: a row where its dataclass or named tuple is gone, not trusted, or has other fields
-    now. For those who read state without the program that wrote it, and for migrating it.
+    now. For reading state without the program that wrote it, and for migrating it.
 
     :param only: modules and qualified names of the classes to do this for; all if left out
     """

@@ -40,7 +40,7 @@ class StateDescription:
 
 
 def describe(descriptor: StateDescriptor, kind: str, scope: str = KEYED, namespaced: bool = False) -> StateDescription:
-    """What a snapshot says of a state that is declared by a descriptor."""
+    """What a snapshot says about a state that a descriptor declares."""
     info, map_key_type = descriptor.type_info, ""
     if isinstance(descriptor, ListStateDescriptor):
         info = descriptor.elem_type_info

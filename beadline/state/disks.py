@@ -1,4 +1,4 @@
-"""A disk that is full: named with the file that found no room, and never blamed on a record."""
+"""A full disk: the error names the file that could not be written, and blames no record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS = ("No space left on device", "Disk quota exceeded")
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a file found no room, in whatever words."""
+    """Whether an error means that a disk is full, in whatever words."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in _FULL
     return any(words in str(error) for words in _WORDS)
@@ -23,7 +23,7 @@ def is_full(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Errors of the system name the file when it can't be opened, and not when it can't be written."""
+    """Errors of the system name a file that can't be opened, but not one that can't be written."""
     try:
         yield
     except OSError as error:

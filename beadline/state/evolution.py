@@ -1,6 +1,6 @@
 """State whose declared type has changed: what can be carried over, and how each value is converted.
 
-What happens without asking, also inside of lists, maps, rows and classes:
+What happens automatically, also inside lists, maps, rows and classes:
 
 =================== ==================================================================================================
 numbers             get wider: BYTE → SHORT → INT → LONG → BIG_INT, FLOAT → DOUBLE, and from whole numbers to DOUBLE,
@@ -14,7 +14,7 @@ more
 =================== ==================================================================================================
 
 The keys of maps, and the keys that state belongs to, stay as they are. For the rest there are a descriptor's hooks
-(:meth:`~beadline.api.state_descriptors.StateDescriptor.migrate_from`); what neither covers is refused.
+(:meth:`~beadline.api.state_descriptors.StateDescriptor.migrate_from`); everything else is refused.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import Any
 
 from beadline.api.state_descriptors import StateMigration
 from beadline.common._types.classes import ClassTypeInfo, changed_copy, default_makers, new_instance
+from beadline.common._types.collections import ElementsTypeInfo
 from beadline.common.type_description import classes_of, readable, type_from_text, type_to_text
 from beadline.common.typeinfo import (
-    BasicArrayTypeInfo,
     BasicTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -60,13 +60,12 @@ _CONVERTED: dict[tuple[str, str], Converter] = {
     **{(whole, "FLOAT"): float for whole in ("BYTE", "SHORT")},
     **{(whole, "BIG_DEC"): Decimal for whole in _INTEGERS},
 }
-_ARRAYS = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo, PrimitiveArrayTypeInfo)
 _HOOK = "convert the old values with descriptor.migrate_from(old_type, function)"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether state goes on under another description.
+    """Whether state can be used under another description.
 
     :ivar refusal: why not; empty if it does
     :ivar migrate: its values have to be rewritten first
@@ -79,13 +78,13 @@ class Verdict:
 
 
 class Incompatible(Exception):
-    """No value of one type is known to mean a value of the other; the message says where in the type that is."""
+    """Values of one type can't become values of the other; the message says where in the type."""
 
 
 def compatible(old: StateDescription, new: StateDescription, hooks: Sequence[StateMigration] = ()) -> Verdict:
     """Whether the state of a snapshot can be what the program declares.
 
-    :param hooks: those of the program's descriptor
+    :param hooks: the hooks of the program's descriptor
     """
     if (old.scope, old.kind, old.namespaced) != (new.scope, new.kind, new.namespaced):
         return Verdict("the kind of a state can't change; use another name")
@@ -128,7 +127,7 @@ def hook_for(old_type: str, hooks: Iterable[StateMigration]) -> StateMigration |
 
 
 def hooked(old: TypeInformation, new: TypeInformation, hook: StateMigration) -> Converter:
-    """The user's function, given what it asked for, with its results checked."""
+    """The user's function, called with values of the type it expects, with its results checked."""
     before, after = type_converter(old, hook.old_type), new.held().converter()
 
     def convert(value: Any) -> Any:
@@ -154,7 +153,7 @@ def _as_rows(info: TypeInformation) -> TypeInformation:
     if isinstance(info, MapTypeInfo):
         return MapTypeInfo(_as_rows(info._key_type_info), _as_rows(info._value_type_info))
     if isinstance(info, (ListTypeInfo, ObjectArrayTypeInfo)):
-        return type(info)(_as_rows(_element(info)))
+        return type(info)(_as_rows(info.elem_type))
     return info
 
 
@@ -180,8 +179,8 @@ def type_converter(old: TypeInformation, new: TypeInformation) -> Converter | No
         return _by_position(old, new)
     if isinstance(old, MapTypeInfo) and isinstance(new, MapTypeInfo):
         return _map_converter(old, new)
-    if isinstance(old, _ARRAYS) and type(old) is type(new) and not _is_bytes(old) and not _is_bytes(new):
-        return _list_converter(_within("an element", _element(old), _element(new)))
+    if isinstance(old, ElementsTypeInfo) and type(old) is type(new) and not _is_bytes(old) and not _is_bytes(new):
+        return _list_converter(_within("an element", old.elem_type, new.elem_type))
     pair = (readable(type_to_text(old)), readable(type_to_text(new)))
     if pair in _ALIKE:
         return None
@@ -191,12 +190,12 @@ def type_converter(old: TypeInformation, new: TypeInformation) -> Converter | No
 
 
 def _refuse_changed_classes(old: TypeInformation) -> None:
-    """Without a declared type nothing says what becomes of a class that was described by an older one."""
+    """Without a declared type it is unknown how to convert a class that an older type described."""
     for info in classes_of(old):
         if info.cls is None:
             raise Incompatible(
-                f"the class {info.module}.{info.name} has changed or is gone, and so is the declared type that "
-                "described it; declare it with Types.CLASS(…)"
+                f"the class {info.module}.{info.name} has changed or is gone, and the program declares no type for it "
+                "any more; declare it with Types.CLASS(…)"
             )
 
 
@@ -211,15 +210,9 @@ def _bare(info: TypeInformation) -> TypeInformation:
     return info
 
 
-def _element(info: Any) -> TypeInformation:
-    element: TypeInformation = info.elem_type if isinstance(info, ListTypeInfo) else info._element_type
-    return element
-
-
 def _is_bytes(info: TypeInformation) -> bool:
     """Whether its values may be ``bytes``."""
-    one_byte = _element(info) == BasicTypeInfo.BYTE_TYPE_INFO()
-    return one_byte and isinstance(info, (ListTypeInfo, PrimitiveArrayTypeInfo))
+    return isinstance(info, (ListTypeInfo, PrimitiveArrayTypeInfo)) and info.elem_type == BasicTypeInfo.BYTE_TYPE_INFO()
 
 
 def _within(where: str, old: TypeInformation, new: TypeInformation) -> Converter | None:
@@ -260,7 +253,7 @@ def _by_position(old: Any, new: Any) -> Converter | None:
         raise Incompatible("a row without names and a class have no names in common")
     before, now = old.get_field_types(), new.get_field_types()
     if len(now) > len(before) and isinstance(new, TupleTypeInfo):
-        raise Incompatible(f"a tuple has no None, so nothing says what its new field f{len(before)} is")
+        raise Incompatible(f"a tuple can't hold None, so there is no value for its new field f{len(before)}")
     fields = [_within(f"field f{at}", *pair) for at, pair in enumerate(zip(before, now, strict=False))]
     converters = [convert or _same for convert in fields]
     if isinstance(new, TupleTypeInfo):
@@ -309,7 +302,7 @@ def _by_name(old: RowTypeInfo | ClassTypeInfo, new: RowTypeInfo | ClassTypeInfo)
 
 
 def _same_class(old: RowTypeInfo | ClassTypeInfo, new: RowTypeInfo | ClassTypeInfo) -> bool:
-    """Rows are alike if their fields are. A class must have the very same: else who reads it takes it for a row."""
+    """Rows are alike if their fields are. Classes must be the very same: else a reader takes an instance for a row."""
     if isinstance(old, ClassTypeInfo) and isinstance(new, ClassTypeInfo):
         fields = _shape(type_to_text(old)) == _shape(type_to_text(new))
         return fields and (old.module, old.name, old.kind) == (new.module, new.name, new.kind)
@@ -331,7 +324,7 @@ def _instance_maker(cls: type, kept: dict[str, Converter]) -> Converter:
 
     def convert(value: Any) -> Any:
         if isinstance(value, cls) and value.__class__ is not cls:
-            # Of a subclass, which adapted itself when it was loaded; it stays one.
+            # An instance of a subclass, which adapted itself when it was loaded; it stays one.
             return changed_copy(value, {name: check(getattr(value, name)) for name, check in kept.items()})
         fields = {}
         for name, make in makers.items():

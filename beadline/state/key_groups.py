@@ -91,7 +91,7 @@ def _encode_slow(key: Any) -> bytes:
 
 
 def _encode_container(key: Any) -> bytes:
-    """What can't be hashed is told from what can, although Python calls some pairs equal, such as a set and a
+    """Keys that can't be hashed differ from keys that can, although Python calls some pairs equal, such as a set and a
     frozenset: one of them is boxed, the other is not. They are different keys in PyFlink too."""
     if isinstance(key, list):
         return b"l" + b"".join(_framed(encode_key(item)) for item in key)
@@ -117,7 +117,7 @@ def _encode_time(key: dt.time) -> bytes:
     offset = key.utcoffset()
     if offset is None:
         return b"time" + key.isoformat().encode()
-    # Equal if they are the same time in UTC, which may lie before or behind the day.
+    # Equal if they are the same time in UTC, which may lie before or after the day.
     naive = dt.timedelta(hours=key.hour, minutes=key.minute, seconds=key.second, microseconds=key.microsecond)
     return b"utc" + str((naive - offset) // dt.timedelta(microseconds=1)).encode()
 

@@ -1,10 +1,10 @@
 """Dataclasses and named tuples in state: pickled by the names of their fields, so that a class may change.
 
-On loading, fields are matched by name, in whatever order. One that the class has got since takes its default; one that
-it no longer has is dropped. A class that wants to decide for itself has a class method ``__migrate_state__``, which is
-given the stored fields as a dict whenever they are not the fields of the class, and gives an instance.
+On loading, fields are matched by name, in whatever order. A new field of the class takes its default; a field that the
+class no longer has is dropped. A class can decide for itself with a class method ``__migrate_state__``: it gets the
+stored fields as a dict whenever they differ from the fields of the class, and returns an instance.
 
-Classes that say themselves how they are pickled (``__reduce__``, ``__getstate__``, …) are left alone.
+Classes that define how they are pickled (``__reduce__``, ``__getstate__``, …) are left alone.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SLOTS_STATE = {getattr(dataclasses, name, None) for name in ("_dataclass_getsta
 
 
 class Reducers(dict[type, Reducer]):
-    """How instances of a class are pickled, decided once a class; the ``dispatch_table`` of a pickler."""
+    """How instances of a class are pickled, decided once per class; the ``dispatch_table`` of a pickler."""
 
     def __missing__(self, cls: type) -> Reducer:
         if issubclass(cls, type):
             raise KeyError(cls)  # a class with a metaclass: the pickler refers to it by name
         if len(self) > 1000:
-            self.clear()  # classes of notebooks come anew with every run
+            self.clear()  # notebooks make new classes with every run
         reducer = copyreg.dispatch_table.get(cls) or _reducer(cls) or methodcaller("__reduce_ex__", _PROTOCOL)
         self[cls] = reducer
         return reducer
@@ -69,7 +69,7 @@ def _dataclass_reducer(cls: type) -> Reducer:
     def reduce(value: Any) -> Any:
         try:
             state: Any = (names, values_of(value))
-        except AttributeError:  # only half made; that is how it comes back
+        except AttributeError:  # only half made; it is restored like that
             return value.__reduce_ex__(_PROTOCOL)
         held = getattr(value, "__dict__", None)
         if held and not known.issuperset(held):
@@ -142,7 +142,7 @@ def _shape(cls: type) -> tuple[str | None, dict[str, Callable[[], Any] | None], 
 
 
 def _fitted(cls: type, fields: dict[str, Any], makers: dict[str, Callable[[], Any] | None]) -> tuple[Any, ...]:
-    """The values of the fields that the class has now, from those that it had."""
+    """The values of the fields that the class has now, from the stored ones."""
     hook = getattr(cls, HOOK, None)
     if hook is not None and fields.keys() != makers.keys():
         migrated = hook(fields)
@@ -176,7 +176,7 @@ MAKERS: dict[str, Callable[..., Any]] = {"blank": blank, "fill": fill, "tuple_of
 
 
 class Absent:
-    """Stands for a class that can't be had."""
+    """Stands for a class that can't be found."""
 
     def __init__(self, module: str, name: str) -> None:
         self.name = f"{module}.{name}"

@@ -1,7 +1,7 @@
 """The working copy of a subtask's state in a worker, kept between steps.
 
-A store carries the version it stands at. It serves a handle only if that version is in the handle's chain, and then
-takes what follows; otherwise it is dropped and built anew. This one rule covers rollback, lost attempts, zombies,
+A store carries its version. It serves a handle only if that version is in the handle's chain, and then reads the
+segments that follow; otherwise it is dropped and built again. This one rule covers rollback, lost attempts, zombies,
 re-runs, rescaling and two jobs in one session.
 """
 
@@ -10,29 +10,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from sortedcontainers import SortedDict
 
 from beadline.errors import StateMismatchError
 from beadline.state.backend_settings import ROCKSDB, BackendSettings
-from beadline.state.files import read_range
-from beadline.state.run import RunContent, decode_run, read_blocks
-from beadline.state.tables import TABLE_KINDS, Table
-from beadline.state.timers import TimerTable
-from beadline.state.version import Handle, RunRef
+from beadline.state.heap.tables import Table
+from beadline.state.segments.segment import SegmentContent
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
-_BLOCKWISE_BYTES = 8 << 20
-_BLOCKWISE_ENTRIES = 200_000
-
-Read = Callable[[RunRef], bytes]
+Read = Callable[[SegmentRef], bytes]
 
 
 @dataclass(frozen=True)
-class Place:
+class StoreOwner:
     """Whose state a store holds."""
 
-    run: str
+    execution: str
     node: int
     subtask: int
     max_parallelism: int
@@ -47,8 +39,8 @@ class Store(ABC):
     version: str
 
     @abstractmethod
-    def advance(self, handle: Handle, read: Read) -> bool:
-        """Bring the store to a handle's version. False if it stands outside of the handle's chain and must be
+    def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
+        """Bring the store to a handle's version. False if its own version is not in the handle's chain and it must be
         dropped."""
 
     @abstractmethod
@@ -56,8 +48,8 @@ class Store(ABC):
         """A table with an empty overlay over this store."""
 
     @abstractmethod
-    def keep(self, version: str, content: RunContent) -> None:
-        """Hold the overlay of a finished attempt until a handle names it, or names another."""
+    def keep(self, version: str, content: SegmentContent) -> None:
+        """Hold the overlay of a finished attempt until a handle names its version, or another one."""
 
     @abstractmethod
     def count(self) -> int:
@@ -65,11 +57,11 @@ class Store(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """The task is over, well or not. Its tables are not used any more; another worker may be next."""
+        """The task has ended or failed. Its tables are not used any more; another worker may be next."""
 
     @abstractmethod
     def close(self) -> None:
-        """The run is over: let everything go, on disk too."""
+        """The execution is over: release everything, on disk too."""
 
 
 def check_kind(name: str, known: tuple[str, bool], wanted: tuple[str, bool]) -> None:
@@ -81,89 +73,18 @@ def check_kind(name: str, known: tuple[str, bool], wanted: tuple[str, bool]) -> 
         )
 
 
-class HeapStore(Store):
-    """Tables in dictionaries, read-only while a step runs."""
-
-    def __init__(self, root: str, key_groups: range) -> None:
-        self.version = root
-        self.key_groups = key_groups
-        self._bases: dict[str, dict[Any, Any]] = {}
-        self._kinds: dict[str, tuple[str, bool]] = {}
-        self._pending: dict[str, RunContent] = {}
-
-    def __repr__(self) -> str:
-        entries = sum(len(base) for base in self._bases.values())
-        return f"<HeapStore at {self.version[:8]}, {entries} entries, {len(self._pending)} pending>"
-
-    def advance(self, handle: Handle, read: Read) -> bool:
-        runs = handle.after(self.version)
-        if runs is None:
-            return False
-        for run in runs:
-            content = self._pending.pop(run.version, None)
-            large = run.size > _BLOCKWISE_BYTES or run.entries > _BLOCKWISE_ENTRIES
-            if content is None and run.path is not None and large:
-                self._load(run)
-            else:
-                groups = run.restricted(self.key_groups).key_groups
-                self._apply(decode_run(read(run), groups, where=repr(run)) if content is None else content)
-            self.version = run.version
-        # What is still pending was made by attempts that were never sealed.
-        self._pending.clear()
-        return True
-
-    def _load(self, run: RunRef) -> None:
-        """Take a large run a block at a time, so that it is never in memory beside what it becomes."""
-        # A store that took a part of it stands nowhere.
-        self.version = ""
-        groups = run.restricted(self.key_groups).key_groups
-        for name, table in read_blocks(lambda at, size: read_range(run, at, size), run.size, groups, repr(run)):
-            self._apply({name: table})
-
-    def _apply(self, content: RunContent) -> None:
-        for name, table in content.items():
-            base = self._base(name, table.kind, table.namespaced)
-            TABLE_KINDS[table.kind].apply(base, table.changes)
-
-    def _base(self, name: str, kind: str, namespaced: bool) -> dict[Any, Any]:
-        known = self._kinds.setdefault(name, (kind, namespaced))
-        check_kind(name, known, (kind, namespaced))
-        base = self._bases.get(name)
-        if base is None:
-            base = self._bases[name] = SortedDict() if kind == TimerTable.kind else {}
-        return base
-
-    def table(self, name: str, kind: str, namespaced: bool = False) -> Table:
-        return TABLE_KINDS[kind](name, self._base(name, kind, namespaced), namespaced)
-
-    def keep(self, version: str, content: RunContent) -> None:
-        self._pending.clear()
-        self._pending[version] = content
-
-    def count(self) -> int:
-        """How many slots the store holds, timers by time."""
-        return sum(len(base) for base in self._bases.values())
-
-    def release(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self._bases.clear()
-        self._pending.clear()
-
-
 def open_store(
     cached: Store | None,
-    handle: Handle,
+    handle: KeyedStateHandle,
     key_groups: range,
     read: Read,
     settings: BackendSettings | None = None,
-    place: Place | None = None,
+    owner: StoreOwner | None = None,
 ) -> Store:
     """The store at a handle's version: the cached one if it stands in the chain, a new one otherwise.
 
-    :param settings: which backend; the heap if nothing is said
-    :param place: whose state it is, which a store with files must know
+    :param settings: which backend; the heap by default
+    :param owner: whose state it is, which a store with files must know
     """
     if cached is not None and _advanced(cached, handle, read):
         return cached
@@ -171,17 +92,19 @@ def open_store(
     if settings is not None and settings.kind == ROCKSDB:
         from beadline.state.rocks.store import RocksStore
 
-        assert place is not None
-        store = RocksStore(handle.root, key_groups, place, settings.rocks)
+        assert owner is not None
+        store = RocksStore(handle.root, key_groups, owner, settings.rocks)
     else:
+        from beadline.state.heap.store import HeapStore
+
         store = HeapStore(handle.root, key_groups)
     _advanced(store, handle, read)
     return store
 
 
-def _advanced(store: Store, handle: Handle, read: Read) -> bool:
+def _advanced(store: Store, handle: KeyedStateHandle, read: Read) -> bool:
     try:
         return store.advance(handle, read)
     except BaseException:
-        store.release()  # a run can't be read, say: the next attempt may have the files
+        store.release()  # a segment can't be read, say: the next attempt may have the files
         raise

@@ -1,15 +1,15 @@
-"""What a snapshot holds: its operators and their states, found by name. Whoever asks for what is not there is told what
-is."""
+"""What a snapshot holds: its operators and their states, found by name. The error for an unknown name lists the known
+ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.state.description import KEYED, OPERATOR, StateDescription
-from beadline.state.operator_handles import BROADCAST, LIST, UNION
-from beadline.state.timers import TimerTable
+from beadline.state.heap.timers import TimerTable
+from beadline.state.operator.handles import BROADCAST, LIST, UNION
 
 #: How a state is read: the reader's method for it.
 _READ_WITH = {LIST: "list_state", UNION: "union_state", BROADCAST: "broadcast_state"}
@@ -75,7 +75,7 @@ class Catalog:
 
 
 def states_of(operator: OperatorSnapshot) -> list[StateDescription]:
-    """The states of an operator. Operator state that nobody described is known by name and mode."""
+    """The states of an operator. Operator state without a description is known by name and mode."""
     states = {(state.scope, state.name): state for state in operator.state_descriptions}
     for handle in operator.operator_state:
         for name, ref in handle.states.items() if handle is not None else ():

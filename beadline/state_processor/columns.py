@@ -11,10 +11,10 @@ import pyarrow as pa
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError, TypeMismatchError
-from beadline.state.columns_nested import ListColumn, MapColumn, tuples
-from beadline.state.columns_types import column_of, column_of_text
-from beadline.state.columns_values import Built, Column, integers
 from beadline.state.description import StateDescription
+from beadline.state.parquet.nested import ListColumn, MapColumn, tuples
+from beadline.state.parquet.types import column_of, column_of_text
+from beadline.state.parquet.values import Built, Column, integers
 from beadline.state_processor.texts import text_of
 
 WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])
@@ -34,7 +34,7 @@ class TextColumn(Column):
 
 
 class DecodedColumn(Column):
-    """What the user's function makes of values."""
+    """The results of the user's function for the values."""
 
     def __init__(self, arrow: pa.DataType, decode: Callable[[Any], Any]) -> None:
         self.arrow = arrow
@@ -52,13 +52,13 @@ class DecodedColumn(Column):
                     raise TypeMismatchError(
                         f"decode gave {made!r} for {value!r}, which does not fit the schema {self.arrow}"
                     ) from None
-            raise TypeMismatchError(f"what decode gave does not fit the schema {self.arrow}: {error}") from error
+            raise TypeMismatchError(f"the values from decode do not fit the schema {self.arrow}: {error}") from error
 
 
 class Shown:
     """A column of a DataFrame: values of the state in, an Arrow array out.
 
-    It is made anew wherever it goes: which classes a type may name is for each process to say.
+    Each process makes its own, because each decides which classes a type may name.
     """
 
     def __init__(self, name: str, what: str, type_name: str, make: Callable[[], Column]) -> None:
@@ -84,9 +84,9 @@ class Shown:
         array, bad = self._column.build(values)
         if bad:
             raise TypeMismatchError(
-                f"{self._what} {values[min(bad)]!r} does not fit its declared type {self._type_name}; read it as what "
-                "it is with key_type= or value_type= (Types.PICKLED_BYTE_ARRAY() gives pickles), or with decode= and "
-                "schema="
+                f"{self._what} {values[min(bad)]!r} does not fit its declared type {self._type_name}; name its real "
+                "type with key_type= or value_type= (Types.PICKLED_BYTE_ARRAY() gives pickles), or convert it with "
+                "decode= and schema="
             )
         return array
 
@@ -111,7 +111,7 @@ def value_column(
     """
     what = f"the value of {owner}"
     if (decode is None) != (schema is None):
-        raise ConfigurationError("decode= and schema= go together: what to make of a value, and its Spark type")
+        raise ConfigurationError("decode= converts values and schema= is their Spark type: give both or neither")
     if decode is not None:
         if override is not None:
             raise ConfigurationError("value_type= and decode= exclude each other: decode is given the value as it is")

@@ -1,7 +1,7 @@
 """Which entries of a table differ between two snapshots, reading only what can differ.
 
-Two handles that share runs, or a version, hold the same up to there. Only keys that later runs touch can differ, so
-only the key groups of those are read.
+Two handles that share segments, or a version, hold the same up to there. Only keys that later segments touch can
+differ, so only the key groups of these keys are read.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from beadline.checkpoint.snapshot import OperatorSnapshot
-from beadline.state.files import read_range
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot
+from beadline.state.heap.tables import Changes
 from beadline.state.key_groups import encode_slot, hash_encoded
-from beadline.state.run import read_blocks
-from beadline.state.tables import Changes
-from beadline.state.version import Handle, RunRef
-from beadline.state_processor.slices import Slice, boundaries, owner_of, relevant, share_of, split
+from beadline.state.segments import slicing
+from beadline.state.segments.files import read_range
+from beadline.state.segments.segment import open_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
+from beadline.state_processor.slices import Slice, boundaries, owner_of, share_of
 
 
 @dataclass(frozen=True)
 class Pair:
     """The same key groups in two snapshots.
 
-    :ivar differing: the runs of either that lead away from what they share; None if they share nothing
+    :ivar differing: the segments of either after what they share; None if they share nothing
     """
 
     older: Slice
     newer: Slice
-    differing: tuple[RunRef, ...] | None
+    differing: tuple[SegmentRef, ...] | None
 
 
 def pairs_of(older: OperatorSnapshot, newer: OperatorSnapshot, slots: int) -> list[Pair]:
@@ -39,48 +40,52 @@ def pairs_of(older: OperatorSnapshot, newer: OperatorSnapshot, slots: int) -> li
     found = []
     for groups in boundaries([older, newer]):
         before, after = _within(owner_of(older, groups), groups), _within(owner_of(newer, groups), groups)
-        old_runs, new_runs = before.runs, after.runs
+        old_segments, new_segments = before.segments, after.segments
         differing = _differing(before, after, groups)
         if differing == ():
             continue
-        size = sum(run.size for run in (*old_runs, *new_runs))
-        found.append((groups, old_runs, new_runs, differing, size))
+        size = sum(segment.size for segment in (*old_segments, *new_segments))
+        found.append((groups, old_segments, new_segments, differing, size))
     share = share_of(sum(size for *_, size in found), slots)
     maximum = newer.max_parallelism
     return [
         Pair(
-            Slice(relevant(old_runs, part), part, maximum),
-            Slice(relevant(new_runs, part), part, maximum),
-            None if differing is None else relevant(differing, part),
+            Slice(slicing.within(old_segments, part), part, maximum),
+            Slice(slicing.within(new_segments, part), part, maximum),
+            None if differing is None else slicing.within(differing, part),
         )
-        for groups, old_runs, new_runs, differing, size in found
-        for part in split(groups, -(-size // share))
+        for groups, old_segments, new_segments, differing, size in found
+        for part in slicing.slices_of(groups, size / share)
     ]
 
 
-def _within(handle: Handle | None, groups: range) -> Handle:
-    """A handle as far as it counts for some key groups."""
-    return Handle("") if handle is None else Handle(handle.root, relevant(handle.runs, groups))
+def _within(handle: KeyedStateHandle | None, groups: range) -> KeyedStateHandle:
+    """The part of a handle that concerns some key groups."""
+    return (
+        KeyedStateHandle("")
+        if handle is None
+        else KeyedStateHandle(handle.root, slicing.within(handle.segments, groups))
+    )
 
 
-def _differing(before: Handle, after: Handle, groups: range) -> tuple[RunRef, ...] | None:
-    """The runs behind what two handles share, as few bytes as possible; None if they share nothing."""
-    if not before.runs or not after.runs:
-        return None if before.runs or after.runs else ()
+def _differing(before: KeyedStateHandle, after: KeyedStateHandle, groups: range) -> tuple[SegmentRef, ...] | None:
+    """The segments after what two handles share, as few bytes as possible; None if they share nothing."""
+    if not before.segments or not after.segments:
+        return None if before.segments or after.segments else ()
     candidates = []
-    for position in range(len(before.runs) - 1, -1, -1):
-        rest = after.after(before.runs[position].version)
+    for position in range(len(before.segments) - 1, -1, -1):
+        rest = after.after(before.segments[position].version)
         if rest is not None:
-            candidates.append((*before.runs[position + 1 :], *rest))
+            candidates.append((*before.segments[position + 1 :], *rest))
             break
     shared = 0
-    for one, other in zip(before.runs, after.runs, strict=False):
+    for one, other in zip(before.segments, after.segments, strict=False):
         if one.restricted(groups).content != other.restricted(groups).content:
             break
         shared += 1
     if shared:
-        candidates.append((*before.runs[shared:], *after.runs[shared:]))
-    return min(candidates, key=lambda runs: sum(run.size for run in runs), default=None)
+        candidates.append((*before.segments[shared:], *after.segments[shared:]))
+    return min(candidates, key=lambda segments: sum(segment.size for segment in segments), default=None)
 
 
 def differences(pair: Pair, name: str) -> Iterator[tuple[Any, Any, Any]]:
@@ -99,12 +104,12 @@ def differences(pair: Pair, name: str) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _touched(pair: Pair, name: str) -> tuple[set[Any], list[range]]:
-    """What the differing runs touch: slots, and the ranges of key groups these are in."""
+    """What the differing segments touch: slots, and the ranges of key groups these are in."""
     slots: set[Any] = set()
     groups: set[int] = set()
-    for run in pair.differing or ():
-        counting = run.restricted(pair.newer.groups).key_groups
-        for table, part in read_blocks(partial(read_range, run), run.size, counting, repr(run)):
+    for segment in pair.differing or ():
+        counting = segment.restricted(pair.newer.groups).key_groups
+        for table, part in open_segment(partial(read_range, segment), segment.size, repr(segment)).parts(counting):
             if table == name:
                 slots.update(part.changes)
                 for slot in part.changes:
@@ -135,7 +140,7 @@ def _both(older: Slice, newer: Slice, name: str) -> Iterator[tuple[Changes, Chan
 
 
 def _size(piece: Slice) -> int:
-    return sum(run.size for run in piece.runs)
+    return sum(segment.size for segment in piece.segments)
 
 
 def _all(piece: Slice, name: str) -> Changes:

@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from beadline.checkpoint.snapshot import OperatorSnapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError
-from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from beadline.state.access.backend import TIMERS
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.key_groups import key_group_range
-from beadline.state.version import Handle, root_version
+from beadline.state.segments.version import KeyedStateHandle, root_version
 from beadline.state_processor.catalog import states_of
-
-_TIMERS = {EVENT_TIMERS: "EventTimeTimers", PROCESSING_TIMERS: "ProcessingTimeTimers"}
 
 
 @dataclass(frozen=True)
@@ -92,13 +90,13 @@ class OperatorDraft:
         """The states that it is going to have."""
         for state in states_of(self.base):
             replaced = self.tables if state.scope == KEYED else self.lists
-            timers = self.timers is not None and state.name in _TIMERS
+            timers = self.timers is not None and state.name in TIMERS
             if state.name not in replaced and not timers and (state.scope, state.name) not in self._removed:
                 yield state
         yield from (made.state for made in self.tables.values())
         yield from (made.state for made in self.lists.values())
         if self.timers is not None:
-            for name, descriptor in _TIMERS.items():
+            for name, descriptor in TIMERS.items():
                 yield StateDescription(name, "timer", descriptor=descriptor, namespaced=self.timers.windowed)
 
     def remove(self, name: str) -> None:
@@ -114,11 +112,11 @@ class OperatorDraft:
     def left_out(self) -> frozenset[str]:
         """Tables of keyed state that are not taken over."""
         gone = {name for scope, name in self._removed if scope == KEYED}
-        return frozenset({*gone, *self.tables, *(_TIMERS if self.timers is not None else ())})
+        return frozenset({*gone, *self.tables, *(TIMERS if self.timers is not None else ())})
 
     @property
     def rewrites_keys(self) -> bool:
-        """Whether keyed state is put together anew, instead of taken over as it is."""
+        """Whether keyed state is rebuilt, instead of taken over as it is."""
         moved = self.max_parallelism != self.base.max_parallelism and any(self.base.keyed)
         return moved or bool(self.left_out)
 
@@ -129,7 +127,7 @@ class OperatorDraft:
     # -- the operator that it becomes
 
     def shell(self) -> OperatorSnapshot:
-        """The operator without the state that is put together anew."""
+        """The operator without the state that is rebuilt."""
         base, parallelism = self.base, self.parallelism
         made = replace(
             base,
@@ -145,5 +143,5 @@ class OperatorDraft:
             return made
         origin = f"state-processor-{uuid.uuid4().hex}"
         groups = (key_group_range(subtask, parallelism, self.max_parallelism) for subtask in range(parallelism))
-        handles = tuple(Handle(root_version(origin, self.uid, own)) for own in groups)
+        handles = tuple(KeyedStateHandle(root_version(origin, self.uid, own)) for own in groups)
         return replace(made, keyed=handles, next_timers=(None,) * parallelism)

@@ -50,7 +50,7 @@ def without_times(kind: str, value: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal. What can't say so of itself differs."""
+    """Whether two values are equal. Values that can't be compared differ."""
     if one.__class__ is not other.__class__:
         return False
     try:

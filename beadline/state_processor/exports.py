@@ -13,18 +13,18 @@ from typing import Any
 import pyarrow as pa
 
 from beadline.errors import BeadlineError
-from beadline.runtime.exporting import Export, Exported, KeyedExport, export
-from beadline.state.backend import PROCESSING_TIMERS
+from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport, export
+from beadline.state.access.backend import PROCESSING_TIMERS
 from beadline.state.codec import loads
 from beadline.state.description import StateDescription
+from beadline.state.heap.tables import TABLE_KINDS
 from beadline.state.key_groups import BoxedKey
-from beadline.state.run import RunContent, TableChanges, count_entries, encode_run
-from beadline.state.tables import TABLE_KINDS
-from beadline.state.version import RunRef
+from beadline.state.segments.segment import SegmentContent, TableChanges, count_entries, encode_segment
+from beadline.state.segments.version import SegmentRef
 from beadline.state_processor.rows import Problem, Target
 
 REPORTS = pa.schema([("report", pa.binary()), ("problem", pa.string())])
-# So many entries make a file, if a key group ends there.
+# A file has this many entries, if a key group ends there.
 _FILE_ENTRIES = 200_000
 
 
@@ -32,7 +32,7 @@ _FILE_ENTRIES = 200_000
 class Report:
     """What a task wrote.
 
-    :ivar task: of exports that were planned beforehand, which task it was
+    :ivar task: the number of the task, for exports that were planned beforehand
     :ivar timers: by subtask, the earliest processing-time timer
     """
 
@@ -101,7 +101,7 @@ class _Writing:
     def __init__(self, about: EntryExports) -> None:
         self._about = about
         self._ttl = {state.name: state.ttl_ms for state in about.descriptions}
-        self._content: RunContent = {}
+        self._content: SegmentContent = {}
         self._part = self._group = self._first = -1
         self._entries = 0
         self.exports: list[Export] = []
@@ -141,14 +141,14 @@ class _Writing:
         if not self._content:
             return
         about = self._about
-        data = encode_run(self._content, about.target.max_parallelism)
-        run = RunRef("entries", count_entries(self._content), len(data), inline=data)
+        data = encode_segment(self._content, about.target.max_parallelism)
+        segment = SegmentRef("entries", count_entries(self._content), len(data), inline=data)
         request = KeyedExport(
             about.operator,
             self._part,
             about.folder,
             (self._first, self._group + 1),
-            (run,),
+            (segment,),
             about.target.max_parallelism,
             about.key_type,
             about.descriptions,
@@ -156,5 +156,5 @@ class _Writing:
         )
         self.results.append(export(request, about.now))
         # The driver has to know where the files belong, not what is in them.
-        self.exports.append(replace(request, runs=()))
+        self.exports.append(replace(request, segments=()))
         self._content, self._entries = {}, 0

@@ -1,16 +1,16 @@
-"""Operator state made of DataFrames. It is small by nature, since every subtask loads its share at once: the driver
+"""Operator state made from DataFrames. It is small, since every subtask loads its share at once: the driver
 puts it together."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from beadline.checkpoint.snapshot import SnapshotError
+from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.common.type_description import type_from_text
 from beadline.errors import SerializationError, TypeMismatchError
+from beadline.state.cells import declared, maker_of
 from beadline.state.codec import freeze
-from beadline.state.files import RunFiles
-from beadline.state.operator_handles import (
+from beadline.state.operator.handles import (
     BROADCAST,
     LIST,
     OperatorStateHandle,
@@ -21,9 +21,9 @@ from beadline.state.operator_handles import (
     redistribute,
     redistribute_handles,
 )
-from beadline.state.version import RunRef
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.version import SegmentRef
 from beadline.state_processor.drafts import ListInput, OperatorDraft
-from beadline.state_processor.values import declared, maker_of
 
 # Everything stays in memory until it is exported.
 _INLINE = 1 << 62
@@ -34,7 +34,7 @@ def operator_states(draft: OperatorDraft) -> tuple[OperatorStateHandle | None, .
     parallelism, base = draft.parallelism, draft.base
     given = list(base.operator_state)
     if given and parallelism != base.parallelism:
-        files = RunFiles("")  # nothing is written: all of it is inline
+        files = SegmentFiles("")  # nothing is written: all of it is inline
         given = list(redistribute_handles(given, parallelism, draft.max_parallelism, files, _INLINE))
     gone = draft.left_out_lists()
     states = [
@@ -58,7 +58,7 @@ def _refs(made: ListInput, parallelism: int, owner: str) -> list[StateRef]:
 
 def _ref(mode: str, items: list[Any]) -> StateRef:
     data = encode(StateContent(mode, items))
-    return StateRef(mode, (RunRef(digest_of(data), len(items), len(data), inline=data),))
+    return StateRef(mode, (SegmentRef(digest_of(data), len(items), len(data), inline=data),))
 
 
 def _items(made: ListInput, owner: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""From drafts to a savepoint's folder: all of it is put beside it first, and the folder appears when it is complete."""
+"""From drafts to a savepoint's folder: it is made under another name, and appears when it is complete."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from beadline.checkpoint.canonical import plan_of, settle, take_in
-from beadline.checkpoint.durable import Bundle
-from beadline.checkpoint.lookup import canonical
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
-from beadline.checkpoint.storage import publish_savepoint
+from beadline.checkpoint.contents.canonical import plan_of, settle, take_in
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import canonical
+from beadline.checkpoint.storage.durable import Bundle
+from beadline.checkpoint.storage.publishing import publish_savepoint
 from beadline.common.type_description import type_from_text
 from beadline.common.typeinfo import TypeInformation
-from beadline.runtime.exporting import Export, Exported
-from beadline.state.files import is_folder, join, local_path, size_of
-from beadline.state.layout import safe_name
+from beadline.runtime.short_tasks.exporting import Export, Exported
+from beadline.state.cells import declared
+from beadline.state.parquet.layout import safe_name
+from beadline.state.segments.files import is_folder, join, local_path, size_of
 from beadline.state_processor.drafts import OperatorDraft
 from beadline.state_processor.exports import REPORTS, EntryExports, PlannedExports, Report
 from beadline.state_processor.operator_lists import operator_states
 from beadline.state_processor.rows import ENTRIES, ExistingRows, TableRows, Target, TimerRows
 from beadline.state_processor.slices import slices_of
 from beadline.state_processor.tasks import Tasks
-from beadline.state_processor.values import declared
 
 
 def check_free(path: str) -> str:
@@ -75,11 +75,11 @@ def _take_over(tasks: Tasks, shell: Snapshot, staged: str, now: int) -> tuple[li
 def _put_together(
     tasks: Tasks, number: int, draft: OperatorDraft, shell: OperatorSnapshot, staged: str, now: int
 ) -> list[Report]:
-    """Export keyed state that is new, and what is kept beside it: by subtask and key group."""
+    """Export keyed state that is new, together with what is kept: by subtask and key group."""
     target = Target(shell.parallelism, shell.max_parallelism)
     key_type = _declared(draft.key_type)
     frames = []
-    if any(handle is not None and handle.runs for handle in draft.base.keyed):
+    if any(handle is not None and handle.segments for handle in draft.base.keyed):
         kept = ExistingRows(target, draft.left_out)
         frames.append(tasks.over(slices_of(draft.base, tasks.slots), kept, ENTRIES))
     for made in draft.tables.values():

@@ -8,12 +8,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from beadline.checkpoint.snapshot import OperatorSnapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable
 from beadline.common.typeinfo import TypeInformation
-from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from beadline.state.access.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from beadline.state.description import StateDescription
-from beadline.state.operator_handles import BROADCAST, LIST, UNION
+from beadline.state.operator.handles import BROADCAST, LIST, UNION
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.columns import key_column, value_column
 from beadline.state_processor.comparing import pairs_of
@@ -80,8 +80,8 @@ def diff(
     """The entries of a keyed state that differ between two checkpoints or savepoints: ``key``, for window state
     ``window``, ``change`` (``added``, ``removed`` or ``changed``), ``before`` and ``after``.
 
-    Runs of state that both share are not compared. That an entry was only read or written again, so that its time to
-    live begins anew, is no change.
+    Segments of state that both share are not compared. An entry that was only read or written again, so that its time
+    to live restarts, has not changed.
     """
     return read(spark, newer).diff(older, uid, name, key_type=key_type, value_type=value_type)
 
@@ -147,14 +147,14 @@ class SavepointReader:
         schema: Any = None,
     ) -> DataFrame:
         """A state by key: ``key`` and ``value``, a list as an array and a map as a map. With a time to live the time of
-        the last write, in milliseconds, is in ``timestamp``, or beside each element of a list or map.
+        the last write, in milliseconds, is in ``timestamp``, or next to each element of a list or map.
 
-        Columns have the declared types. What has none is text, JSON if it is more than a string.
+        Columns have the declared types. A column without one is text, JSON if it is more than a string.
 
-        :param key_type: what the keys are, where the program did not say, or said something else
+        :param key_type: the type of the keys, if the program declared none or another one
         :param value_type: what values are; of a list its elements, of a map its values
-        :param decode: makes a cell of each value instead; it is given a Python value, list or dictionary
-        :param schema: the Spark type of what ``decode`` makes, ``'bigint'`` or ``'name string, age int'``
+        :param decode: converts each value instead; it gets a Python value, list or dictionary
+        :param schema: the Spark type of its results, ``'bigint'`` or ``'name string, age int'``
         """
         return self._keyed(uid, name, False, key_type, value_type, decode, schema)
 
@@ -226,8 +226,8 @@ class SavepointReader:
         if before.max_parallelism != after.max_parallelism:
             raise SnapshotError(
                 f"operator '{uid}' has max parallelism {before.max_parallelism} in {older} and "
-                f"{after.max_parallelism} in {self._catalog.path}: keys are not where they were. Write one of them "
-                "with the other's, SavepointWriter.from_existing(…).change_max_parallelism(…)"
+                f"{after.max_parallelism} in {self._catalog.path}: their keys are in different key groups. Write one "
+                "with the other's number: SavepointWriter.from_existing(…).change_max_parallelism(…)"
             )
         owner = _owner(uid, name)
         reading = DiffRead(
@@ -282,7 +282,7 @@ class SavepointReader:
         decode: Callable[[Any], Any] | None = None,
         schema: Any = None,
     ) -> DataFrame:
-        """The entries of a broadcast state, which all subtasks have alike: ``key`` and ``value``."""
+        """The entries of a broadcast state, which is the same in all subtasks: ``key`` and ``value``."""
         return self._operator_state(uid, name, BROADCAST, key_type, value_type, decode, schema)
 
     def _operator_state(

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from beadline.state.codec import thaw
-from beadline.state.files import read_run
-from beadline.state.operator_handles import read_part
-from beadline.state.run import TableChanges
-from beadline.state.version import RunRef
+from beadline.state.operator.handles import read_part
+from beadline.state.segments.files import read_segment
+from beadline.state.segments.segment import TableChanges
+from beadline.state.segments.version import SegmentRef
 from beadline.state_processor.columns import WINDOW, Shown
 from beadline.state_processor.comparing import Pair, differences
 from beadline.state_processor.entries import key_of, reader_of, same, window_of, without_times
@@ -114,9 +114,9 @@ class OperatorRead:
             return pa.schema([self.key.field, self.value.field])
         return pa.schema([("subtask", pa.int32()), self.value.field])
 
-    def __call__(self, piece: tuple[int, RunRef]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, piece: tuple[int, SegmentRef]) -> Iterator[pa.RecordBatch]:
         subtask, part = piece
-        for items in _chunks(read_part(part, self.mode, read_run)):
+        for items in _chunks(read_part(part, self.mode, read_segment)):
             if self.key is not None:
                 arrays = [self.key.array([key for key, _ in items])]
                 arrays.append(self.value.array([thaw(value) for _, value in items]))
@@ -174,7 +174,7 @@ def _chunks(items: Iterable[Any]) -> Iterator[Any]:
         yield chunk
 
 
-def parts_of(refs: Sequence[tuple[int, Any]], one_copy: bool) -> list[tuple[int, RunRef]]:
+def parts_of(refs: Sequence[tuple[int, Any]], one_copy: bool) -> list[tuple[int, SegmentRef]]:
     """The parts of an operator state with the subtask they belong to; of a broadcast state one copy is enough."""
     parts = [(subtask, part) for subtask, ref in refs for part in ref.own_parts]
     if one_copy and refs:

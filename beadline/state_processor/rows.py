@@ -1,6 +1,6 @@
 """Entries of keyed state on their way to the files of a savepoint: rows that Spark can bring into order.
 
-What does not work out becomes a row too, with the problem as a sentence: the driver raises it, and nothing is written.
+A problem becomes a row too, with a sentence about it: the driver raises it, and nothing is written.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pyarrow as pa
 from beadline.api.windows.window import GlobalWindow
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import KeyEncodingError, SerializationError, TypeMismatchError
-from beadline.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from beadline.state.access.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from beadline.state.cells import Maker, maker_of
 from beadline.state.codec import dumps, freeze
-from beadline.state.files import read_range
 from beadline.state.key_groups import (
     encode_indexed,
     encode_slot,
@@ -25,10 +25,10 @@ from beadline.state.key_groups import (
     map_indexed,
     subtask_of_key_group,
 )
-from beadline.state.merging import merged
+from beadline.state.segments.files import read_range
+from beadline.state.segments.merging import merged
 from beadline.state_processor.reading import EVENT, PROCESSING
 from beadline.state_processor.slices import Slice
-from beadline.state_processor.values import Maker, maker_of
 
 ENTRIES = pa.schema(
     [
@@ -59,11 +59,11 @@ class Target:
 
 
 class Problem(Exception):
-    """Something about the input that its owner has to put right."""
+    """Something in the input that the user has to correct."""
 
 
 def in_batches(rows: Iterator[Entry]) -> Iterator[pa.RecordBatch]:
-    """The rows, and behind them the problem that ended them."""
+    """The rows, and after them the problem that ended them."""
     chunk: list[Entry] = []
     try:
         for row in rows:
@@ -97,7 +97,7 @@ class ExistingRows:
         return in_batches(self._rows(piece))
 
     def _rows(self, piece: Slice) -> Iterator[Entry]:
-        for _, content in merged(piece.runs, read_range, piece.groups, piece.max_parallelism):
+        for _, content in merged(piece.segments, read_range, piece.groups):
             for name, table in content.items():
                 if name not in self.without:
                     for slot, change in table.changes.items():
@@ -112,7 +112,7 @@ class TableRows:
     :ivar owner: names the state in problems
     :ivar key_type: None if nothing is declared, as for the other two
     :ivar written_at: the time of the last write for rows that don't say; None for state without a time to live
-    :ivar has_times: the last column says it
+    :ivar has_times: the last column holds that time
     """
 
     target: Target
@@ -202,7 +202,7 @@ class TimerRows:
                     slot = slot, _window(window[0], key, self.owner)
                 if domain not in tables:
                     raise Problem(
-                        f"{self.owner}: the domain at key {key!r} is {domain!r}; it is '{EVENT}' or '{PROCESSING}'"
+                        f"{self.owner}: the domain at key {key!r} is {domain!r}; use '{EVENT}' or '{PROCESSING}'"
                     )
                 timestamp = _milliseconds(timestamp, key, self.owner)
                 yield self.target.row(tables[domain], "timer", self.windowed, slot, encoded, ([timestamp], []))
@@ -221,7 +221,7 @@ def slot_of(cell: Any, key_of: Callable[[Any, Any], Any], owner: str) -> tuple[A
 
 def _milliseconds(cell: Any, key: Any, owner: str) -> int:
     if cell.__class__ is not int:
-        raise Problem(f"{owner}: the timestamp at key {key!r} is {cell!r}; it is a whole number of milliseconds")
+        raise Problem(f"{owner}: the timestamp at key {key!r} is {cell!r}, not a whole number of milliseconds")
     return int(cell)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from beadline.checkpoint.snapshot import OperatorSnapshot
-from beadline.state.files import read_range
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot
 from beadline.state.key_groups import key_group_range
-from beadline.state.merging import merged
-from beadline.state.run import TableChanges
-from beadline.state.version import Handle, RunRef
+from beadline.state.segments import slicing
+from beadline.state.segments.files import read_range
+from beadline.state.segments.merging import merged
+from beadline.state.segments.segment import TableChanges
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
 # What a task reads: enough to be worth a task, little enough that all slots of a cluster have work.
 _LEAST = 1 << 20
@@ -23,54 +24,40 @@ _TASKS_PER_SLOT = 4
 class Slice:
     """Some key groups of a subtask's state."""
 
-    runs: tuple[RunRef, ...]
+    segments: tuple[SegmentRef, ...]
     groups: range
     max_parallelism: int
 
     def within(self, groups: range) -> Slice:
-        return Slice(self.runs, groups, self.max_parallelism)
+        return Slice(self.segments, groups, self.max_parallelism)
 
     def tables(self, name: str) -> Iterator[tuple[range, TableChanges]]:
         """What one table holds, some key groups at a time, in bounded memory."""
-        for groups, content in merged(self.runs, read_range, self.groups, self.max_parallelism, tables=(name,)):
+        for groups, content in merged(self.segments, read_range, self.groups, tables=(name,)):
             yield groups, content[name]
 
 
 def slices_of(operator: OperatorSnapshot, slots: int) -> list[Slice]:
     """An operator's keyed state in pieces of similar size."""
     owned = [
-        (handle.runs, key_group_range(subtask, operator.parallelism, operator.max_parallelism), handle.size)
+        (handle.segments, key_group_range(subtask, operator.parallelism, operator.max_parallelism), handle.size)
         for subtask, handle in enumerate(operator.keyed)
-        if handle is not None and handle.runs
+        if handle is not None and handle.segments
     ]
     share = share_of(sum(size for _, _, size in owned), slots)
     return [
-        Slice(relevant(runs, part), part, operator.max_parallelism)
-        for runs, groups, size in owned
-        for part in split(groups, -(-size // share))
+        Slice(slicing.within(segments, part), part, operator.max_parallelism)
+        for segments, groups, size in owned
+        for part in slicing.slices_of(groups, size / share)
     ]
-
-
-def relevant(runs: Sequence[RunRef], groups: range) -> tuple[RunRef, ...]:
-    """The runs that can hold something of these key groups."""
-    return tuple(run for run in runs if run.restricted(groups).key_groups)
 
 
 def share_of(size: int, slots: int) -> int:
-    """How many bytes a task should read, of so many in all."""
+    """How many bytes a task should read, of a total."""
     return min(_MOST, max(_LEAST, size // (slots * _TASKS_PER_SLOT)))
 
 
-def split(groups: range, parts: int) -> list[range]:
-    """Even ranges of key groups, none of them empty."""
-    parts = max(1, min(parts, len(groups)))
-    return [
-        range(groups.start + len(groups) * i // parts, groups.start + len(groups) * (i + 1) // parts)
-        for i in range(parts)
-    ]
-
-
-def owner_of(operator: OperatorSnapshot, groups: range) -> Handle | None:
+def owner_of(operator: OperatorSnapshot, groups: range) -> KeyedStateHandle | None:
     """The handle of the subtask that owns these key groups."""
     for subtask, handle in enumerate(operator.keyed):
         if groups.start in key_group_range(subtask, operator.parallelism, operator.max_parallelism):

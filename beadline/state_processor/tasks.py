@@ -12,10 +12,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from beadline.errors import ConfigurationError
-from beadline.master.shipping import main_classes, ship_modules
-from beadline.master.spark import Cluster
-from beadline.runtime.surroundings import Packed
-from beadline.runtime.worker import set_main_classes
+from beadline.master.shipping.shipment import main_classes
+from beadline.master.spark.engine import SparkEngine
+from beadline.master.spark.shipping import ship_modules
+from beadline.runtime.worker.surroundings import Packed
+from beadline.runtime.worker.worker import set_main_classes
 from beadline.state import codec
 
 Piece = TypeVar("Piece")
@@ -29,31 +30,31 @@ class Tasks:
         if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
             raise ConfigurationError(f"a classic SparkSession is needed as the first argument, got {spark!r}")
         self.spark = spark
-        self._cluster = Cluster(spark)
+        self._engine = SparkEngine(spark)
         self._shipped: frozenset[tuple[str, str]] | None = None
 
     @property
     def slots(self) -> int:
-        return self._cluster.slots
+        return self._engine.slots
 
     def over(self, pieces: Sequence[Piece], function: Callable[[Piece], Batches], schema: pa.Schema) -> DataFrame:
         """A DataFrame of what the function makes of each piece, a task for each."""
         count = len(pieces)
         ids = self.spark.range(0, count, 1, max(1, count))
         call = self._calling(_over_pieces, (list(pieces), function))
-        return self._cluster.map_in_arrow(ids, call, spark_schema(schema))
+        return self._engine.map_in_arrow(ids, call, spark_schema(schema))
 
     def through(self, df: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
         """A DataFrame of what the function makes of each partition of another."""
-        return self._cluster.map_in_arrow(df, self._calling(_through, function), spark_schema(schema))
+        return self._engine.map_in_arrow(df, self._calling(_through, function), spark_schema(schema))
 
     def _calling(self, entry: Callable[[Any, Batches], Batches], work: Any) -> Callable[[Batches], Batches]:
         registered = codec.registered_state_classes()
         if registered != self._shipped:
-            ship_modules(self._cluster)
+            ship_modules(self._engine)
             self._shipped = registered
         shipped = cloudpickle.dumps((main_classes(), registered, work), 5)
-        broadcast = self._cluster.broadcast(Packed(self._cluster.surroundings, shipped))
+        broadcast = self._engine.broadcast(Packed(self._engine.surroundings, shipped))
 
         def task(batches: Batches) -> Batches:
             yield from entry(_enter(broadcast.value), batches)

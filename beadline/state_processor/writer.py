@@ -1,4 +1,4 @@
-"""Making savepoints of DataFrames: bootstrap a job's state from a table, or edit a savepoint that is there."""
+"""Making savepoints from DataFrames: bootstrap a job's state from a table, or edit an existing savepoint."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.key_groups import check_parallelism
-from beadline.state.operator_handles import BROADCAST, KEYED_RAW, LIST, UNION
+from beadline.state.operator.handles import BROADCAST, KEYED_RAW, LIST, UNION
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.drafts import ListInput, OperatorDraft, TableInput, TimersInput
 from beadline.state_processor.inputs import check_columns, check_shape
@@ -92,7 +92,7 @@ class SavepointWriter:
         known = draft.description(KEYED, name)
         kind = kind or (known.kind if known is not None else "value")
         if kind not in _KINDS:
-            raise ConfigurationError(f"state '{name}': kind is {kind!r}; it is one of {', '.join(map(repr, _KINDS))}")
+            raise ConfigurationError(f"state '{name}': kind is {kind!r}; use one of {', '.join(map(repr, _KINDS))}")
         state = StateDescription(
             name,
             kind,
@@ -145,13 +145,13 @@ class SavepointWriter:
     def with_list_state(
         self, uid: str, name: str, df: DataFrame, *, value: str = "value", value_type: TypeInformation | None = None
     ) -> SavepointWriter:
-        """Give an operator a list state, a row for each element; they are dealt out to the subtasks evenly."""
+        """Give an operator a list state, one row for each element; they are dealt out to the subtasks evenly."""
         return self._with_operator_state(uid, name, LIST, df, [value], None, value_type)
 
     def with_union_state(
         self, uid: str, name: str, df: DataFrame, *, value: str = "value", value_type: TypeInformation | None = None
     ) -> SavepointWriter:
-        """Give an operator a union list state, a row for each element."""
+        """Give an operator a union list state, one row for each element."""
         return self._with_operator_state(uid, name, UNION, df, [value], None, value_type)
 
     def with_broadcast_state(
@@ -165,7 +165,7 @@ class SavepointWriter:
         key_type: TypeInformation | None = None,
         value_type: TypeInformation | None = None,
     ) -> SavepointWriter:
-        """Give an operator a broadcast state, a row for each key."""
+        """Give an operator a broadcast state, one row for each key."""
         return self._with_operator_state(uid, name, BROADCAST, df, [key, value], key_type, value_type)
 
     def _with_operator_state(
@@ -229,8 +229,8 @@ class SavepointWriter:
         ]
         if raw and max_parallelism != draft.base.max_parallelism:
             raise SnapshotError(
-                f"operator '{uid}' keeps raw bytes by key group ('{raw[0]}'), which nobody but its program can deal "
-                "out to other key groups: its max parallelism can't change"
+                f"operator '{uid}' keeps raw bytes by key group ('{raw[0]}'), and only its program can move them to "
+                "other key groups: its max parallelism can't change"
             )
         draft.max_parallelism = max_parallelism
         return self
@@ -241,7 +241,7 @@ class SavepointWriter:
         """Write the savepoint and give its path: what ``-s`` takes.
 
         1. the folder must not exist
-        2. tasks write the files of what is new or changed into a folder beside it; a problem ends it here
+        2. tasks write the files of what is new or changed into a folder next to it; a problem ends it here
         3. what stays as it was is copied
         4. ``_metadata`` is written, and the folder gets its name
         """
@@ -270,7 +270,7 @@ class SavepointWriter:
 
 
 def _chosen(df: DataFrame, columns: list[str]) -> DataFrame:
-    """Some columns, of which one may be there twice; their names may hold dots and all."""
+    """Some columns, one of them perhaps twice; names may contain dots."""
     escaped = [name.replace("`", "``") for name in columns]
     return df.select(*(f.col(f"`{name}`").alias(f"c{number}") for number, name in enumerate(escaped)))
 

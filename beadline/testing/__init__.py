@@ -1,8 +1,10 @@
 """Tools for the tests of your own programs.
 
-- :class:`KeyedHarness` and :class:`Harness` run a function or a piece of a program element by element, without Spark.
+- :class:`KeyedHarness` and :class:`Harness` run a function or a piece of a program element by element.
 - :class:`TestSource` is a source whose script says which records come, where steps end and where a task crashes.
 - :class:`VerifyingSink` gathers what was committed, and compares it with what should have been.
+
+The harnesses need no Spark. Nor do whole jobs, if the environment variable ``BEADLINE_ENGINE`` is ``local``.
 """
 
 from __future__ import annotations

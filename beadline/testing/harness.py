@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
+
+import xxhash
 
 from beadline.api.function import (
     CoFlatMapFunction,
@@ -21,17 +25,23 @@ from beadline.api.function import (
 )
 from beadline.api.output_tag import OutputTag
 from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction, ProcessFunction
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import SnapshotKind
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Configuration
 from beadline.common.typeinfo import TypeInformation, Types
+from beadline.connectors.source import Watermark
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.data_stream import DataStream
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.plan import Plan
-from beadline.graph.specs import CollectSpec, FunctionSpec
-from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.graph.specs import CollectSpec, FunctionSpec, SourceSpec
+from beadline.master.settings import JobSettings
+from beadline.runtime.exchange.gate import MIN_WATERMARK
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.key_groups import default_max_parallelism
-from beadline.testing.memory_job import InputSpec, MemoryJob
+from beadline.testing.rounds import PushSource
+from beadline.testing.stepwise import SteppedJob
 
 _METHODS: tuple[tuple[tuple[type[Function], ...], str], ...] = (
     ((ProcessFunction, KeyedProcessFunction, CoProcessFunction, KeyedCoProcessFunction), "process"),
@@ -42,6 +52,7 @@ _METHODS: tuple[tuple[tuple[type[Function], ...], str], ...] = (
 )
 _OF_TWO = (CoMapFunction, CoFlatMapFunction, CoProcessFunction, KeyedCoProcessFunction)
 _UNTYPED = ("filter", "reduce")
+_JOB = "harness"
 _MAIN = "main output"
 
 
@@ -89,12 +100,10 @@ class Harness:
         self._backend_settings = BackendSettings.from_configuration(configuration or Configuration())
         self._folder = tempfile.mkdtemp(prefix="beadline-harness-")
         weakref.finalize(self, shutil.rmtree, self._folder, True)
-        self._job = MemoryJob(self._make_plan(), self._folder, backend=self._backend_settings)
+        self._job = self._make_job(self._make_plan())
         self._now = 0
-        self._attempt = 0
-        self._checkpoints = 0
         self._last_snapshot = 0
-        self._ended = False
+        self._warnings: list[str] = []
         self._out: dict[str, list[tuple[Any, int | None]]] = {}
 
     def __repr__(self) -> str:
@@ -126,15 +135,24 @@ class Harness:
         env = StreamExecutionEnvironment(self._configuration)
         env.set_parallelism(self._parallelism).set_max_parallelism(self._max_parallelism)
         inputs = []
-        for number, type_info in enumerate(self._input_types, 1):
-            node = env._add_node(f"input {number}", InputSpec(), type_info, [])
+        for number, type_info in enumerate(self._input_types):
+            node = env._add_node(f"input {number + 1}", SourceSpec(PushSource()), type_info, [])
             node.single = node.never_chained = True
+            # The uids of operators after it follow from its own: they are to be those in snapshots that users keep.
+            node.uid_hash = xxhash.xxh3_128_hexdigest(f"{number}|InputSpec".encode())
             inputs.append(env._stream(node))
         result = self._apply(self._with_keys(inputs))
         _tap(result, _MAIN)
         for tag in self._tags:
             _tap(result.get_side_output(tag), tag.tag_id)
-        return env._plan("harness")
+        return env._plan(_JOB)
+
+    def _make_job(self, plan: Plan, restore: str | None = None, now: int = 0) -> SteppedJob:
+        rocks = self._backend_settings.rocks
+        backend = replace(
+            self._backend_settings, rocks=replace(rocks, directories=rocks.directories or (self._folder,))
+        )
+        return SteppedJob(plan, JobSettings(backend=backend), restore, now)
 
     def _with_keys(self, inputs: list[DataStream]) -> list[DataStream]:
         return inputs
@@ -169,25 +187,23 @@ class Harness:
         times = None if timestamps is None else list(timestamps)
         if times is not None and len(times) != len(values):
             raise ConfigurationError(f"there are {len(values)} elements and {len(times)} timestamps")
-        return self._step([(self._input_node(input), (values, times))]) if values else []
+        return self._step({self._input_node(input): [[(values, times)]]}) if values else []
 
     def advance_watermark(self, watermark: int, input: int | None = None) -> list[Any]:
         """Move event time on, on one input or on all. Timers up to the watermark fire."""
         numbers = range(1, self._number_of_inputs + 1) if input is None else [input]
-        return self._step([(self._input_node(number), watermark) for number in numbers])
+        return self._step({self._input_node(number): [[Watermark(watermark)]] for number in numbers})
 
     def advance_processing_time(self, now: int) -> list[Any]:
         """Move the clock on, which starts at 0. Timers up to then fire."""
         if now < self._now:
             raise ConfigurationError(f"processing time is {self._now} and can't go back to {now}")
         self._now = now
-        return self._step([])
+        return self._step({})
 
     def end_input(self) -> list[Any]:
-        """End all inputs: event time reaches its end, and the functions are closed. Nothing can be pushed behind."""
-        made = self._step([(node, MAX_WATERMARK) for node in self._job.plan.levels[0]], final=True)
-        self._ended = True
-        return made
+        """End all inputs: event time reaches its end, the functions are closed, and nothing more can be pushed."""
+        return self._step({}, ended=None)
 
     def _input_node(self, number: int) -> int:
         if not 1 <= number <= self._number_of_inputs:
@@ -196,13 +212,18 @@ class Harness:
             )
         return self._job.plan.levels[0][number - 1]
 
-    def _step(self, sent: list[tuple[int, Any]], **more: Any) -> list[Any]:
-        if self._ended:
+    def _step(self, splits: dict[int, list[Any]], **more: Any) -> list[Any]:
+        if self._job.has_ended:
             raise ConfigurationError("the input of this harness has ended; restore a snapshot or make a new harness")
-        collected = self._job.step(sent, self._now, **more)
-        for name, records in collected.items():
-            self._out.setdefault(name, []).extend(records)
-        return [value for value, _ in collected.get(_MAIN, ())]
+        before = len(self._out.get(_MAIN, ()))
+        acks = self._job.step(splits, self._now, **more)
+        for ack in (subtask for task in acks for subtask in task.subtasks):
+            self._warnings += ack.warnings
+            self._warnings += [f"{name} is a field that changed and is in no snapshot" for name in ack.changed_fields]
+            spec = self._job.plan.nodes[ack.node].spec
+            if isinstance(spec, CollectSpec):
+                self._out.setdefault(spec.collector, []).extend(ack.collected)
+        return [value for value, _ in self._out.get(_MAIN, ())[before:]]
 
     # -- what has gone out
 
@@ -227,23 +248,23 @@ class Harness:
     @property
     def warnings(self) -> list[str]:
         """What a job would warn of, such as fields of a function that change and are in no snapshot."""
-        return list(self._job.warnings)
+        return list(self._warnings)
 
     # -- failure and change
 
     def snapshot(self) -> bytes:
         """All state and timers as a checkpoint holds them; may be kept in a file for tests of later versions."""
-        self._checkpoints += 1
-        self._last_snapshot = self._job.truth.step
-        return self._job.snapshot(self._checkpoints, self._now)
+        taken = self._job.snapshot(self._folder)
+        self._last_snapshot = taken.step
+        return metadata.encode(replace(taken, kind=SnapshotKind.SAVEPOINT), _JOB)
 
     def notify_checkpoint_complete(self) -> list[Any]:
         """Tell the functions that the last snapshot is a completed checkpoint."""
-        return self._step([], completed=(self._last_snapshot,))
+        return self._step({}, news=((self._last_snapshot,), ()))
 
     def notify_checkpoint_aborted(self) -> list[Any]:
         """Tell the functions that the last snapshot was given up."""
-        return self._step([], aborted=(self._last_snapshot,))
+        return self._step({}, news=((), (self._last_snapshot,)))
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot of this harness, or of one with an earlier version of the function or with another
@@ -264,15 +285,14 @@ class Harness:
             raise
 
     def _go_on(self, plan: Plan, snapshot: bytes) -> None:
-        job = MemoryJob(plan, self._folder, self._attempt + 1, self._backend_settings)
-        held = job.restore(snapshot)
+        folder = tempfile.mkdtemp(prefix="restored-", dir=self._folder)
+        with open(os.path.join(folder, metadata.METADATA), "wb") as file:
+            file.write(snapshot)
+        held = read_snapshot(folder)
+        now = max(self._now, held.timestamp)
+        job = self._make_job(plan, folder, now)
         self._job.close()
-        self._job = job
-        self._attempt += 1
-        self._now = max(self._now, held.timestamp)
-        self._checkpoints = max(self._checkpoints, held.checkpoint_id)
-        self._last_snapshot = held.step
-        self._ended = False
+        self._job, self._now, self._last_snapshot = job, now, held.step
 
     def lose_worker(self) -> None:
         """Forget every function and every cached piece of state, as when Spark loses a worker: the next call makes

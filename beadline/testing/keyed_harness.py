@@ -15,10 +15,11 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan, PlanNode
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
+from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import BoxedKey, KeyRouter, key_group_range
+from beadline.state.segments.files import read_segment
 from beadline.state.store import Store, open_store
-from beadline.state.timers import TimerTable
 from beadline.testing.harness import Harness
 
 Selector = Callable[[Any], Any] | KeySelector
@@ -103,31 +104,34 @@ class KeyedHarness(Harness):
         """
         node = self._keyed_node(operator)
         slot, subtask = self._route(node, key)
-        backend = self._backend(node, subtask)
-        handle = backend.state(descriptor)
-        backend.scope.slot = slot
-        if isinstance(handle, ValueState):
-            return handle.value()
-        if isinstance(handle, ListState):
-            return list(handle.get())
-        if isinstance(handle, MapState):
-            return dict(handle.items())
-        return handle.get()
+        with self._job.looking():
+            backend = self._backend(node, subtask)
+            handle = backend.state(descriptor)
+            backend.scope.slot = slot
+            if isinstance(handle, ValueState):
+                return handle.value()
+            if isinstance(handle, ListState):
+                return list(handle.get())
+            if isinstance(handle, MapState):
+                return dict(handle.items())
+            return handle.get()
 
     def keys(self, descriptor: StateDescriptor, operator: str | None = None) -> list[Any]:
         """The keys that have an entry in a state."""
         node = self._keyed_node(operator)
         found = []
-        for subtask in range(node.parallelism):
-            found += [_plain(slot) for slot, _ in self._backend(node, subtask).entries(descriptor)]
+        with self._job.looking():
+            for subtask in range(node.parallelism):
+                found += [_plain(slot) for slot, _ in self._backend(node, subtask).entries(descriptor)]
         return found
 
     def num_keyed_entries(self, operator: str | None = None) -> int:
         """How many entries there are, over all states and keys; a list or map counts once a key."""
         count = 0
-        for backend, store in self._backends(operator):
-            timers = len(backend.event_timers.base) + len(backend.processing_timers.base)
-            count += store.count() - timers
+        with self._job.looking():
+            for backend, store in self._backends(operator):
+                timers = len(backend.event_timers.base) + len(backend.processing_timers.base)
+                count += store.count() - timers
         return count
 
     def subtask_of(self, key: Any, operator: str | None = None) -> int:
@@ -138,11 +142,13 @@ class KeyedHarness(Harness):
 
     def event_time_timers(self, operator: str | None = None) -> list[Timer]:
         """The timers that wait for a watermark, the earliest first."""
-        return self._timers([backend.event_timers for backend, _ in self._backends(operator)])
+        with self._job.looking():
+            return self._timers([backend.event_timers for backend, _ in self._backends(operator)])
 
     def processing_time_timers(self, operator: str | None = None) -> list[Timer]:
         """The timers that wait for the clock, the earliest first."""
-        return self._timers([backend.processing_timers for backend, _ in self._backends(operator)])
+        with self._job.looking():
+            return self._timers([backend.processing_timers for backend, _ in self._backends(operator)])
 
     def num_event_time_timers(self, operator: str | None = None) -> int:
         return len(self.event_time_timers(operator))
@@ -182,11 +188,11 @@ class KeyedHarness(Harness):
 
     def _backend(self, node: PlanNode, subtask: int) -> KeyedBackend:
         """A backend over state that is read as a worker would read it. Nobody takes what is changed through it."""
-        self._job.enter()
         place = (node.id, subtask)
         groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
-        handle = self._job.truth.book.handles[place]
-        self._stores[place] = open_store(self._stores.get(place), handle, groups, self._job.files.read)
+        handle = self._job.handle(*place)
+        assert handle is not None
+        self._stores[place] = open_store(self._stores.get(place), handle, groups, read_segment)
         backend = KeyedBackend(node.name)
         backend.begin(self._stores[place], self._now, node.spec.windowed)
         return backend

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.connectors.source import BATCH, Position, StepSource
-from beadline.errors import ConfigurationError
+from beadline.errors import ConfigurationError, StepError
 from beadline.state.codec import dumps, loads_trusted
 
 
@@ -34,7 +34,7 @@ class Crash:
 
     :param times: how many times it fails before it goes on
     :param kill: end the Python worker with SIGKILL instead of raising an exception: Beadline then runs the step again,
-        which is no restart of the job
+        which is no restart of the job. On the local engine, whose worker is your own process, only the step is lost
     """
 
     times: int = 1
@@ -104,6 +104,7 @@ class TestSource(StepSource):
         else:
             os.makedirs(markers, exist_ok=True)
         self._markers = markers
+        self._driver = os.getpid()
         self._committed = -1
 
     def __repr__(self) -> str:
@@ -199,6 +200,9 @@ class TestSource(StepSource):
                     pass
             except FileExistsError:
                 continue
+            told = f"crash {number + 1} of {crash.times} at element {index} of the script"
+            if crash.kill and os.getpid() == self._driver:
+                raise StepError(f"the worker is lost: {told}")  # it is the process of the program
             if crash.kill:
                 os.kill(os.getpid(), signal.SIGKILL)
-            raise TestCrash(f"crash {number + 1} of {crash.times} at element {index} of the script")
+            raise TestCrash(told)

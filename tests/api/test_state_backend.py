@@ -29,29 +29,8 @@ def written(backend: StateBackend) -> dict[str, str]:
     return configuration.to_dict()
 
 
-def test_the_heap_is_the_default() -> None:
-    assert isinstance(StateBackend.from_configuration(Configuration()), HashMapStateBackend)
+def test_the_heap() -> None:
     assert written(HashMapStateBackend()) == {"state.backend.type": "hashmap"}
-
-
-@pytest.mark.parametrize("key", ["state.backend.type", "state.backend"])
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("hashmap", HashMapStateBackend),
-        ("filesystem", HashMapStateBackend),
-        ("jobmanager", HashMapStateBackend),
-        ("rocksdb", EmbeddedRocksDBStateBackend),
-        ("RocksDB", EmbeddedRocksDBStateBackend),
-    ],
-)
-def test_a_configuration_names_the_backend(key: str, name: str, kind: Any) -> None:
-    assert type(StateBackend.from_configuration(Configuration().set_string(key, name))) is kind
-
-
-def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'forst' is not known"):
-        StateBackend.from_configuration(Configuration().set_string("state.backend.type", "forst"))
 
 
 class TestRocksDB:
@@ -66,19 +45,19 @@ class TestRocksDB:
         assert backend.get_number_of_transfer_threads() == 4
         assert backend.get_options() is None
 
-    def test_goes_through_the_configuration_and_back(self) -> None:
+    def test_says_all_that_it_was_told(self) -> None:
         backend = EmbeddedRocksDBStateBackend(True)
         backend.set_db_storage_paths("/disk1/", "file:///disk2//db")
         backend.set_predefined_options(PredefinedOptions.FLASH_SSD_OPTIMIZED)
         backend.set_number_of_transfer_threads(2)
-        configuration = Configuration()
-        backend.apply_to(configuration)
-        back = StateBackend.from_configuration(configuration)
-        assert isinstance(back, EmbeddedRocksDBStateBackend)
-        assert back.is_incremental_checkpoints_enabled()
-        assert back.get_db_storage_paths() == backend.get_db_storage_paths() == ["/disk1", "/disk2/db"]
-        assert back.get_predefined_options() is PredefinedOptions.FLASH_SSD_OPTIMIZED
-        assert back.get_number_of_transfer_threads() == 2
+        assert backend.get_db_storage_paths() == ["/disk1", "/disk2/db"]
+        assert written(backend) == {
+            "state.backend.type": "rocksdb",
+            "execution.checkpointing.incremental": "true",
+            "state.backend.rocksdb.localdir": "/disk1,/disk2/db",
+            "state.backend.rocksdb.predefined-options": "FLASH_SSD_OPTIMIZED",
+            "state.backend.rocksdb.checkpoint.transfer.thread.num": "2",
+        }
 
     def test_no_paths_goes_back_to_sparks(self) -> None:
         backend = EmbeddedRocksDBStateBackend()

@@ -21,17 +21,17 @@ def test_the_defaults() -> None:
     assert config.is_enabled()
     assert config.ttl_ms == 120_000
     assert config.get_ttl() == Time.minutes(2)
-    assert config.update_type is config.get_update_type() is Update.OnCreateAndWrite
-    assert config.state_visibility is config.get_state_visibility() is Visibility.NeverReturnExpired
+    assert config.get_update_type() is config.get_update_type() is Update.OnCreateAndWrite
+    assert config.get_state_visibility() is config.get_state_visibility() is Visibility.NeverReturnExpired
     assert config.get_ttl_time_characteristic() is Clock.ProcessingTime
-    cleanup = config.cleanup_strategies
+    cleanup = config.get_cleanup_strategies()
     assert cleanup is config.get_cleanup_strategies()
     assert cleanup.is_cleanup_in_background()
     assert not cleanup.in_full_snapshot()
 
 
 def test_background_cleanup_has_a_default_for_each_backend() -> None:
-    cleanup = StateTtlConfig.new_builder(Time.seconds(1)).build().cleanup_strategies
+    cleanup = StateTtlConfig.new_builder(Time.seconds(1)).build().get_cleanup_strategies()
     heap = cleanup.get_incremental_cleanup_strategy()
     assert heap is not None
     assert (heap.get_cleanup_size(), heap.run_cleanup_for_every_record()) == (5, False)
@@ -43,7 +43,7 @@ def test_background_cleanup_has_a_default_for_each_backend() -> None:
 
 def test_background_cleanup_can_be_switched_off() -> None:
     builder = StateTtlConfig.new_builder(Time.seconds(1)).disable_cleanup_in_background()
-    cleanup = builder.build().cleanup_strategies
+    cleanup = builder.build().get_cleanup_strategies()
     assert not cleanup.is_cleanup_in_background()
     assert cleanup.get_incremental_cleanup_strategy() is None
     assert cleanup.get_rocksdb_compact_filter_cleanup_strategy() is None
@@ -52,7 +52,7 @@ def test_background_cleanup_can_be_switched_off() -> None:
 def test_what_was_asked_for_by_name_stays_on() -> None:
     builder = StateTtlConfig.new_builder(Time.seconds(1)).disable_cleanup_in_background()
     builder.cleanup_incrementally(10, True).cleanup_in_rocksdb_compact_filter(7, Duration.of_days(1))
-    cleanup = builder.cleanup_full_snapshot().build().cleanup_strategies
+    cleanup = builder.cleanup_full_snapshot().build().get_cleanup_strategies()
     heap = cleanup.get_incremental_cleanup_strategy()
     rocksdb = cleanup.get_rocksdb_compact_filter_cleanup_strategy()
     assert heap is not None
@@ -67,20 +67,20 @@ def test_a_builder_that_goes_on_does_not_change_what_it_built() -> None:
     builder = StateTtlConfig.new_builder(Time.seconds(1))
     first = builder.build()
     second = builder.set_ttl(Time.seconds(2)).update_ttl_on_read_and_write().cleanup_full_snapshot().build()
-    assert (first.ttl_ms, first.update_type) == (1000, Update.OnCreateAndWrite)
-    assert not first.cleanup_strategies.in_full_snapshot()
-    assert (second.ttl_ms, second.update_type) == (2000, Update.OnReadAndWrite)
+    assert (first.ttl_ms, first.get_update_type()) == (1000, Update.OnCreateAndWrite)
+    assert not first.get_cleanup_strategies().in_full_snapshot()
+    assert (second.ttl_ms, second.get_update_type()) == (2000, Update.OnReadAndWrite)
     assert first != second
 
 
 def test_every_choice_has_its_shorthand() -> None:
     builder = StateTtlConfig.new_builder(Duration.of_seconds(3))
     assert builder.build().ttl_ms == 3000
-    assert builder.update_ttl_on_read_and_write().build().update_type is Update.OnReadAndWrite
-    assert builder.update_ttl_on_create_and_write().build().update_type is Update.OnCreateAndWrite
+    assert builder.update_ttl_on_read_and_write().build().get_update_type() is Update.OnReadAndWrite
+    assert builder.update_ttl_on_create_and_write().build().get_update_type() is Update.OnCreateAndWrite
     visible = builder.return_expired_if_not_cleaned_up().build()
-    assert visible.state_visibility is Visibility.ReturnExpiredIfNotCleanedUp
-    assert builder.never_return_expired().build().state_visibility is Visibility.NeverReturnExpired
+    assert visible.get_state_visibility() is Visibility.ReturnExpiredIfNotCleanedUp
+    assert builder.never_return_expired().build().get_state_visibility() is Visibility.NeverReturnExpired
     assert builder.use_processing_time().build().get_ttl_time_characteristic() is Clock.ProcessingTime
     assert not builder.set_update_type(Update.Disabled).build().is_enabled()
 
@@ -91,7 +91,7 @@ def test_it_travels_to_the_workers() -> None:
     arrived = pickle.loads(pickle.dumps(config))
     assert arrived == config
     assert hash(arrived) == hash(config)
-    assert arrived.cleanup_strategies.get_incremental_cleanup_strategy().get_cleanup_size() == 3
+    assert arrived.get_cleanup_strategies().get_incremental_cleanup_strategy().get_cleanup_size() == 3
     other_size = StateTtlConfig.new_builder(Time.hours(1)).cleanup_incrementally(4, True)
     assert arrived != other_size.build()
 

@@ -9,19 +9,14 @@ import pytest
 
 from beadline.cep import CEP, ConditionContext, Pattern
 from beadline.common import Duration, Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import OutputTag
 from tests.datastream.jobs import collect, environment
+from tests.timestamps import At
 
 pytestmark = pytest.mark.spark
 
 QUIET = OutputTag("quiet", Types.LONG())
 MINUTE = 60_000
-
-
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
 
 
 def far_apart(reading: Any, ctx: ConditionContext) -> bool:

@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from beadline.api.output_tag import OutputTag
 from beadline.cep import CEP, AfterMatchSkipStrategy, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler
 from beadline.common import Duration, Time, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
+from beadline.state.segments.files import read_segment
 from beadline.state.store import open_store
 from tests.cep.matching import Walk
 from tests.cep.model import Stage, all_matches, as_pattern, described, fits
 from tests.runtime.harness import Given, Job
+from tests.timestamps import At
 
 hypothesis = settings(
     max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -78,11 +79,6 @@ def test_an_event_that_does_not_matter_changes_nothing(stages: list[Stage], with
 # -- on streams
 
 
-class At(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
-
-
 def key(event: Any) -> Any:
     return event[0]
 
@@ -121,9 +117,8 @@ def run(
 
 
 def left_in_state(job: Job) -> int:
-    """Slots that the runs of all subtasks amount to, timers included."""
-    files = job.book._files
-    return sum(open_store(None, handle, range(128), files.read).count() for handle in job.book.handles.values())
+    """Slots that the segments of all subtasks amount to, timers included."""
+    return sum(open_store(None, handle, range(128), read_segment).count() for handle in job.handles.values())
 
 
 def numbered(records: list[tuple[str, int, str]]) -> list[tuple[str, int, str, int]]:

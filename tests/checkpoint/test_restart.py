@@ -21,7 +21,7 @@ from beadline.checkpoint.restart import (
 )
 from beadline.common.configuration import Configuration
 from beadline.common.restart_strategy import RestartStrategies
-from beadline.datastream.options import of_restart_strategy
+from beadline.datastream.environment.options import of_restart_strategy
 from beadline.errors import ConfigurationError
 
 RS = "restart-strategy."
@@ -99,7 +99,7 @@ def test_options_of_a_strategy_name_it_if_no_type_does(options: dict[str, str], 
 
 def test_options_of_two_strategies_need_a_type():
     options = {RS + "fixed-delay.delay": "7 ms", RS + "failure-rate.delay": "7 ms"}
-    with pytest.raises(ConfigurationError, match=r"fixed-delay and failure-rate are set: say with restart"):
+    with pytest.raises(ConfigurationError, match=r"fixed-delay and failure-rate are set: choose one"):
         made(options)
     assert delays(made({**options, RS + "type": "fixed-delay"}), [0, 0]) == [7, None]
 
@@ -140,7 +140,7 @@ def test_strategies_from_code(chosen: object, expected: list[int | None]):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"type": "sometimes"}, "'sometimes' is none of none, fixed-delay, failure-rate, exponential-delay"),
+        ({"type": "sometimes"}, "must be none, fixed-delay, failure-rate or exponential-delay, not 'sometimes'"),
         ({"type": "fixed-delay", "fixed-delay.attempts": "-1"}, "attempts is -1; it must be at least 0"),
         ({"type": "fixed-delay", "fixed-delay.delay": "soon"}, "soon"),
         ({"type": "failure-rate", "failure-rate.max-failures-per-interval": "0"}, "must be at least 1"),

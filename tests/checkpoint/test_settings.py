@@ -37,7 +37,6 @@ ALL = {
     CP + "num-retained": "20",
     CP + "externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
     CP + "unaligned.enabled": "true",
-    CP + "unaligned.forced": "true",
     CP + "aligned-checkpoint-timeout": "10 s",
     CP + "checkpoints-after-tasks-finish": "false",
     CP + "storage": "filesystem",
@@ -71,7 +70,6 @@ def test_every_option_is_read():
         retained=20,
         retention=Retention.RETAIN_ON_CANCELLATION,
         unaligned=True,
-        unaligned_forced=True,
         aligned_timeout_ms=10_000,
         ignored_in_flight=5,
         after_tasks_finish=False,
@@ -163,19 +161,3 @@ def test_a_batch_job_takes_none_and_says_so():
     settings = read({CP + "interval": "1 s"}, batch=True)
     assert not settings.enabled
     assert "batch" in settings.warnings[0]
-
-
-def test_exchanges_that_stay_aligned_unless_forced():
-    unaligned = read({CP + "unaligned.enabled": "true"})
-    assert unaligned.with_aligned_exchanges([]) is unaligned
-    restricted = unaligned.with_aligned_exchanges(["custom partitioner before 'map'"])
-    assert not restricted.unaligned
-    assert "custom partitioner before 'map'" in restricted.warnings[0]
-    forced = read({CP + "unaligned.enabled": "true", CP + "unaligned.forced": "true"})
-    assert forced.with_aligned_exchanges(["custom partitioner before 'map'"]).unaligned
-
-
-def test_forced_alone_does_nothing_and_says_so():
-    settings = read({CP + "unaligned.forced": "true"})
-    assert not settings.unaligned
-    assert "no effect" in settings.warnings[0]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from beadline.master.spark import _quiet_py4j, waiting_for
+from beadline.master.spark.session import _quiet_py4j, waiting_for
 
 JOB = """
     import logging

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from beadline.checkpoint import metadata
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotKind
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotKind
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.graph.program import Program
 from beadline.state.description import OPERATOR, StateDescription
-from beadline.state.operator_handles import LIST, OperatorStateHandle, StateRef
-from beadline.state.version import Handle, RunRef
+from beadline.state.operator.handles import LIST, OperatorStateHandle, StateRef
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
 PROGRAM = """
     import sys
@@ -47,8 +47,8 @@ def program(uid: str = "count", key: str = "Types.STRING()", package: str = "bea
 
 @pytest.fixture
 def savepoint(tmp_path: Path) -> Path:
-    run = RunRef("v1", 1234, 5000, inline=b"x" * 5000)
-    seen_run = RunRef("s", 5, 50, inline=b"y" * 50)
+    segment = SegmentRef("v1", 1234, 5000, inline=b"x" * 5000)
+    seen_segment = SegmentRef("s", 5, 50, inline=b"y" * 50)
     total = StateDescription("total", "value", type_to_text(Types.LONG()), descriptor="ValueState")
     names = StateDescription("[names]", "map", "", type_to_text(Types.STRING()), descriptor="MapState", ttl_ms=5000)
     seen = StateDescription("seen", LIST, type_to_text(Types.STRING()), scope=OPERATOR, descriptor="ListState")
@@ -69,8 +69,8 @@ def savepoint(tmp_path: Path) -> Path:
                 "count",
                 2,
                 128,
-                keyed=(Handle("root-0", (run,)), Handle("root-1", (run,))),
-                operator_state=(OperatorStateHandle({"seen": StateRef(LIST, (seen_run,))}), None),
+                keyed=(KeyedStateHandle("root-0", (segment,)), KeyedStateHandle("root-1", (segment,))),
+                operator_state=(OperatorStateHandle({"seen": StateRef(LIST, (seen_segment,))}), None),
                 state_descriptions=(total, names, seen, timers),
                 key_type=type_to_text(Types.STRING()),
             ),

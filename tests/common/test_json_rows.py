@@ -107,7 +107,7 @@ READ: list[tuple[TypeInformation, str, Any]] = [
 def test_values_are_converted(field: TypeInformation, text: str, expected: Any) -> None:
     message = f'{{"a": {text}}}'.encode()
     if expected is ERROR:
-        with pytest.raises(SerializationError, match=r"as JSON of RowTypeInfo.*field 'a'|NaN is no JSON"):
+        with pytest.raises(SerializationError, match=r"as JSON of RowTypeInfo.*field 'a'|NaN is not JSON"):
             reader(field).deserialize(message)
         return
     row = reader(field).deserialize(message)
@@ -261,7 +261,7 @@ class TestJsonSchemas:
     @pytest.mark.parametrize(
         ("schema", "message"),
         [
-            ("[", "is no JSON"),
+            ("[", "is not JSON"),
             ("{}", "there is no 'type'"),
             ('{"type": "null"}', "nothing but null"),
             ('{"type": "strung"}', "unknown type 'strung'"),

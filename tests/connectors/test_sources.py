@@ -19,9 +19,10 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from beadline.connectors import collections as collections_module
-from beadline.connectors import source as source_module
+from beadline.connectors import readers as readers_module
 from beadline.connectors.collections import CollectionSource, SequenceSource
-from beadline.connectors.source import ReaderSource, SimpleReaderSource, StepSource, as_source
+from beadline.connectors.readers import ReaderSource, SimpleReaderSource
+from beadline.connectors.source import StepSource, as_source
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 
@@ -189,7 +190,7 @@ def test_a_simple_reader() -> None:
 
 
 def test_records_come_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "BATCH", 2)
+    monkeypatch.setattr(readers_module, "BATCH", 2)
     source = SimpleReaderSource(Simple())
     assert [len(batch) for batch in source.read_batches(({"n": 0}, {"n": 5}))] == [2, 2, 1]
 

@@ -27,7 +27,7 @@ from beadline.errors import (
 
 from .jobs import collect, environment
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def failure_of(stream: Any) -> JobExecutionError:
@@ -36,7 +36,9 @@ def failure_of(stream: Any) -> JobExecutionError:
     return caught.value
 
 
-def test_a_function_that_raises_is_named_with_its_record() -> None:
+@pytest.mark.parametrize("engine", ["local_engine", "spark_engine"])
+def test_a_function_that_raises_is_named_with_its_record(engine: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(engine)
     env = environment()
     error = failure_of(env.from_collection([1, 2, 0, 4]).map(lambda v: 10 // v).name("divide"))
     assert error.operator == "divide"
@@ -66,6 +68,7 @@ def test_a_timer_that_raises_names_its_time() -> None:
     assert error.record == "'k'"
 
 
+@pytest.mark.usefixtures("spark_engine")
 def test_a_job_that_failed_leaves_the_session_usable() -> None:
     failure_of(environment().from_collection([0]).map(lambda v: 1 // v))
     assert collect(environment().from_collection([1]).map(lambda v: v + 1)) == [2]
@@ -221,10 +224,12 @@ def test_what_is_not_supported_says_so(use: Any) -> None:
 
 def test_options_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
     env = environment(execution__checkpointing__cleaner__parallel_mode="false")
+    env.get_checkpoint_config().set_force_unaligned_checkpoints()
     env.add_jars("file:///connector.jar")
     with caplog.at_level("WARNING", "beadline"):
         collect(env.from_collection([1]).map(lambda v: v))
     assert "execution.checkpointing.cleaner.parallel_mode" in caplog.text
+    assert "execution.checkpointing.unaligned.forced" in caplog.text
     assert "add_jars has no effect" in caplog.text
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from beadline.common import Configuration
-from beadline.datastream import StreamExecutionEnvironment, options
+from beadline.datastream import StreamExecutionEnvironment
+from beadline.datastream.environment import options
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
-from beadline.master.dependencies import PythonArchive, Requirements
-from beadline.master.requirements import requirements_archive
+from beadline.master.shipping.dependencies import PythonArchive, Requirements
+from beadline.master.shipping.requirements import requirements_archive
 
 
 @pytest.fixture
@@ -31,10 +32,10 @@ def zipped(path: Path, inside: str = "note.txt") -> str:
     ("use", "message"),
     [
         (lambda env, here: env.add_python_file(f"{here}/missing.py"), "there is no .*missing.py"),
-        (lambda env, here: env.add_python_file(f"{here}/plain.txt"), "plain.txt is no module"),
+        (lambda env, here: env.add_python_file(f"{here}/plain.txt"), "plain.txt is not a folder, and not a module"),
         (lambda env, here: env.add_python_file("hdfs://name/x.py"), "not on this machine"),
-        (lambda env, here: env.add_python_archive(f"{here}/plain.txt"), "plain.txt is no archive"),
-        (lambda env, here: env.add_python_archive(f"{here}/false.zip"), "false.zip is no archive"),
+        (lambda env, here: env.add_python_archive(f"{here}/plain.txt"), "plain.txt is not an archive"),
+        (lambda env, here: env.add_python_archive(f"{here}/false.zip"), "false.zip is not an archive"),
         (lambda env, here: env.add_python_archive(f"{here}/true.zip", "../up"), "relative path below"),
         (lambda env, here: env.add_python_archive(f"{here}/true.zip", "/absolute"), "relative path below"),
         (lambda env, here: env.add_python_archive(str(here)), "is a folder"),

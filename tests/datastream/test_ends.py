@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import threading
@@ -13,11 +14,12 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.ends import End
-from beadline.checkpoint.holder import holder_of
+from beadline.checkpoint.ownership.holder import holder_of
 from beadline.common import JobStatus, Types, WatermarkStrategy
 from beadline.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.errors import JobExecutionError
+from beadline.master import living, signals
 from beadline.master.control import JobSuspended
 from tests.recovery.jobs import Numbers
 
@@ -269,8 +271,20 @@ def handlers() -> tuple[Any, Any]:
     return signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
 
 
-@pytest.mark.usefixtures("no_handlers")
-def test_handlers_are_those_of_before_when_the_job_has_ended() -> None:
+@pytest.fixture
+def no_other_jobs() -> None:
+    """Jobs of earlier tests that nobody waited for have ended, and the handlers of signals are those of before them."""
+    gc.collect()
+    until = time.monotonic() + 30
+    for job in list(living.jobs):
+        job.suspend(at_once=True)
+    while living.jobs:
+        assert time.monotonic() < until, list(living.jobs)
+        time.sleep(0.01)
+    signals._guard.step_back()
+
+
+def test_handlers_are_those_of_before_when_the_job_has_ended(no_other_jobs: None) -> None:
     before = handlers()
     seen: list[Any] = []
     env = environment(1)
@@ -283,7 +297,7 @@ def test_handlers_are_those_of_before_when_the_job_has_ended() -> None:
     assert handlers() == before
 
 
-def test_a_handler_of_the_program_stays() -> None:
+def test_a_handler_of_the_program_stays(no_other_jobs: None) -> None:
     def mine(number: int, frame: Any) -> None:
         pass
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Types, WatermarkStrategy
 from beadline.common.restart_strategy import RestartStrategies
 from beadline.common.type_description import type_to_text
@@ -22,7 +22,7 @@ from beadline.testing import AwaitCheckpoint, Crash, EndStep, TestSource, Verify
 
 from .jobs import environment
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 KEYS = 5
 RECORDS = 120
@@ -131,7 +131,7 @@ def late(descriptor: Any, key_type: Any = None, sink: VerifyingSink | None = Non
 
 
 @pytest.fixture(scope="module")
-def savepoint(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+def savepoint(local_engine: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Of a function with a late state of LONG."""
     sink = VerifyingSink()
     build = late(ValueStateDescriptor("total", Types.LONG()), sink=sink)
@@ -157,8 +157,9 @@ def tree(folder: Path | str) -> dict[str, int]:
     }
 
 
+@pytest.mark.spark
 def test_folds_keep_their_totals_through_crashes_and_a_savepoint(
-    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark_engine: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink = VerifyingSink()
     first = [*range(30), AwaitCheckpoint(), *range(30, HALF), Crash()]

@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 from beadline.datastream import KeyedProcessFunction
-from beadline.master import spark as master_spark
+from beadline.master.spark import engine as master_spark
 
 from .jobs import collect, environment
 
@@ -48,7 +48,7 @@ class Remembers(KeyedProcessFunction):
         return ()
 
 
-def test_runs_are_merged_and_their_files_deleted(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_are_merged_and_their_files_deleted(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """60 steps over 400 keys: the state's size on disk stays near that of the keys, not of all that was written."""
     scratch = tempfile.mkdtemp()
     monkeypatch.setattr(tempfile, "tempdir", scratch)

@@ -11,7 +11,7 @@ from beadline.errors import JobFinishedError
 
 from .jobs import environment
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def started(folder: Path, **options: str) -> JobClient:

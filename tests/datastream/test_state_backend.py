@@ -19,7 +19,7 @@ from beadline.datastream import (
     StateBackend,
     StreamExecutionEnvironment,
 )
-from beadline.datastream import options as job_options
+from beadline.datastream.environment import options as job_options
 from beadline.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.datastream.state_backend import PredefinedOptions
 from beadline.errors import EnvironmentSetupError, UnsupportedFeatureError
@@ -29,7 +29,9 @@ from .jobs import collect, environment
 
 
 def settings_of(backend: StateBackend) -> Any:
-    return job_options.job_settings(job_options.of_state_backend(backend), batch=False)
+    configuration = Configuration()
+    backend.apply_to(configuration)
+    return job_options.job_settings(configuration, batch=False)
 
 
 def test_backends_in_code(tmp_path: Path) -> None:
@@ -121,6 +123,7 @@ def test_a_job_with_rocksdb(tmp_path: Path) -> None:
     for _ in range(10):
         if not list(tmp_path.glob("beadline-rocksdb/*")):
             break
-        # A busy machine may let one worker hear the farewell for two; the other forgets the run with its next task.
+        # A busy machine may let one worker hear the farewell for two; the other forgets the execution with its next
+        # task.
         collect(environment().from_collection([1, 2], Types.LONG()).map(lambda n: n))
-    assert not list(tmp_path.glob("beadline-rocksdb/*"))  # the run is over, and took its files along
+    assert not list(tmp_path.glob("beadline-rocksdb/*"))  # the execution is over, and took its files along

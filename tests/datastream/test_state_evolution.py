@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.snapshot import SnapshotError
-from beadline.checkpoint.storage import read_snapshot
+from beadline.checkpoint.contents.snapshot import SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common.type_description import readable
 from beadline.testing import AwaitCheckpoint, Crash, TestSource
 from tests.datastream.evolving import given

@@ -131,7 +131,7 @@ def test_a_keyed_stream_connected_with_one_that_is_not_is_refused(
     env = environment()
     keyed, other = env.from_collection([("a", 1)]).key_by(lambda value: value[0]), env.from_collection([("a", 10)])
     connected = keyed.connect(other) if keyed_first else other.connect(keyed)
-    with pytest.raises(GraphError, match=r"either both are keyed or none: call key_by\(\) on the other one too"):
+    with pytest.raises(GraphError, match=r"must both be keyed, or neither: call key_by\(\) on the other one too"):
         getattr(connected, method)(function)
 
 

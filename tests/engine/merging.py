@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Any
-
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from beadline.common import Time, Types, WatermarkStrategy
 from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from beadline.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.datastream.window import TumblingEventTimeWindows
+from tests.engine.stages import Numbers
 
 KEYS = 24
 STEP = 32
@@ -27,33 +25,6 @@ def key_of(number: int) -> int:
 
 def timer_of(number: int) -> int:
     return number + 4 * KEYS + number % 5
-
-
-class Slice(InputPartition):
-    def __init__(self, first: int, end: int) -> None:
-        super().__init__((first, end))
-        self.first, self.end = first, end
-
-
-class Numbers(DataSourceStreamReader):
-    """Numbers up to a last one, a step's worth at a time."""
-
-    def __init__(self, end: int) -> None:
-        self._end = end
-
-    def initialOffset(self) -> dict[str, int]:
-        return {"at": 0}
-
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-        return {"at": min(self._end, start["at"] + STEP)}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        first, last = start["at"], end["at"]
-        cuts = [first + (last - first) * i // 2 for i in range(3)]
-        return [Slice(a, b) for a, b in pairwise(cuts)]
-
-    def read(self, partition: Any) -> Iterator[tuple[int]]:
-        return ((number,) for number in range(partition.first, partition.end))
 
 
 class Timestamps(TimestampAssigner):
@@ -97,7 +68,7 @@ class Remember(KeyedProcessFunction):
 
 def program(env: StreamExecutionEnvironment, end: int) -> DataStream:
     watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Timestamps())
-    numbers = env.from_source(Numbers(end), watermarks, "numbers").uid("numbers")
+    numbers = env.from_source(Numbers(STEP, 2, end), watermarks, "numbers").uid("numbers")
     keyed = numbers.key_by(lambda value: key_of(value[0]), key_type=Types.LONG())
     remembered = keyed.process(Remember(), output_type=ANY).uid("remember")
     counted = (

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from beadline.common import Types
-from beadline.master import spark as spark_module
+from beadline.master.spark import engine as spark_module
 from tests.engine.jobs import (
     ANY,
     STEP,

@@ -10,20 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beadline.master import spark as spark_module
-from beadline.runtime.entry import LevelCall
-from beadline.runtime.rows import ACK, BARRIER, DATA, DESCRIPTOR, Row, RowBuffer, read_rows
+from beadline.master.spark import engine as spark_module
+from beadline.runtime.exchange.rows import ACK, BARRIER, DATA, DESCRIPTOR, WireRow, read_rows, write_rows
+from beadline.runtime.task.entry import LevelCall
 from tests.engine.jobs import KEYS, Accident
 
-Tampering = Callable[[list[Row]], list[Row]]
+Tampering = Callable[[list[WireRow]], list[WireRow]]
 
 
-def _first(rows: list[Row], kind: int) -> int:
+def _first(rows: list[WireRow], kind: int) -> int:
     return next(position for position, row in enumerate(rows) if row.kind == kind)
 
 
 def _lose(kind: int) -> Tampering:
-    def lose(rows: list[Row]) -> list[Row]:
+    def lose(rows: list[WireRow]) -> list[WireRow]:
         position = _first(rows, kind)
         return rows[:position] + rows[position + 1 :]
 
@@ -31,37 +31,37 @@ def _lose(kind: int) -> Tampering:
 
 
 def _double(kind: int) -> Tampering:
-    def double(rows: list[Row]) -> list[Row]:
+    def double(rows: list[WireRow]) -> list[WireRow]:
         position = _first(rows, kind)
         return rows[: position + 1] + rows[position:]
 
     return double
 
 
-def _swap_chunks(rows: list[Row]) -> list[Row]:
+def _swap_chunks(rows: list[WireRow]) -> list[WireRow]:
     first = _first(rows, DATA)
     second = next(p for p, row in enumerate(rows) if p > first and row[:3] == rows[first][:3] and row.kind == DATA)
     rows[first], rows[second] = rows[second], rows[first]
     return rows
 
 
-def _chunk_behind_barrier(rows: list[Row]) -> list[Row]:
+def _chunk_behind_barrier(rows: list[WireRow]) -> list[WireRow]:
     barrier = _first(rows, BARRIER)
     chunk = max(p for p, row in enumerate(rows) if row.kind == DATA and row.channel == rows[barrier].channel)
     rows[chunk], rows[barrier] = rows[barrier], rows[chunk]
     return rows
 
 
-def _alter_record(rows: list[Row]) -> list[Row]:
+def _alter_record(rows: list[WireRow]) -> list[WireRow]:
     """Another number of the same key: nothing but the digest can tell."""
     position = _first(rows, DATA)
-    segments = pickle.loads(rows[position].payload)
-    segments[0][0][0] += KEYS
-    return _with_payload(rows, position, segments)
+    elements = pickle.loads(rows[position].payload)
+    elements[0][0][0] += KEYS
+    return _with_payload(rows, position, elements)
 
 
 def _alter_barrier(field: int, value: Any) -> Tampering:
-    def alter(rows: list[Row]) -> list[Row]:
+    def alter(rows: list[WireRow]) -> list[WireRow]:
         position = _first(rows, BARRIER)
         payload = list(pickle.loads(rows[position].payload))
         payload[field] = value
@@ -70,7 +70,7 @@ def _alter_barrier(field: int, value: Any) -> Tampering:
     return alter
 
 
-def _with_payload(rows: list[Row], position: int, content: Any) -> list[Row]:
+def _with_payload(rows: list[WireRow], position: int, content: Any) -> list[WireRow]:
     rows[position] = rows[position]._replace(payload=pickle.dumps(content, 5))
     return rows
 
@@ -107,10 +107,7 @@ def tamper(monkeypatch: pytest.MonkeyPatch, how: Tampering, step: int, marker: P
             rows = list(read_rows(batches))
             if marker is None or Accident(marker).happens():
                 rows = how(rows)
-            buffer = RowBuffer()
-            for row in rows:
-                buffer.add(row)
-            return function(iter([buffer.take()]))
+            return function(write_rows(iter([rows])))
 
         return level
 

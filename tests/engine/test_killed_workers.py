@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from beadline.master import spark as spark_module
-from beadline.master.progress import StepReport
+from beadline.master.news import StepReport
+from beadline.master.spark import engine as spark_module
 from tests.engine.jobs import (
     KILL_AT,
     KILLED_WORKER_JOBS,

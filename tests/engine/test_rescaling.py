@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import os
-import pickle
-import time
-from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from beadline.common import Configuration, Encoder, Types, WatermarkStrategy
+from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.common.watermark_strategy import TimestampAssigner
-from beadline.datastream import StreamExecutionEnvironment
-from beadline.datastream.connectors.file_system import FileSink
 from beadline.testing import Harness
 from tests.engine.rescaling import (
     PARALLELISMS,
@@ -27,9 +20,7 @@ from tests.engine.rescaling import (
     program,
     timestamp_of,
 )
-
-PATIENCE = 120.0
-
+from tests.engine.stages import Numbers, Stage, written
 
 # -- in this process
 
@@ -64,15 +55,11 @@ class Chain:
         self.results += harness.outputs()
 
 
-@pytest.mark.parametrize("lose", [False, True], ids=["workers stay", "workers are lost"])
-@pytest.mark.parametrize("max_parallelism", [13, 128])
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_through_snapshots(backend: str, max_parallelism: int, lose: bool) -> None:
-    if backend == "rocksdb":
-        pytest.importorskip("rocksdict")
-    chain = Chain(backend, max_parallelism)
+def through_stages(chains: list[Chain], lose: bool) -> list[Any]:
+    """The results of all stages, which the chains run in turn."""
     snapshot: bytes | None = None
     for stage, parallelism in enumerate((*PARALLELISMS, PARALLELISMS[-1])):
+        chain = chains[stage % len(chains)]
         with chain.start(stage, parallelism) as harness:
             if snapshot is not None:
                 harness.restore(snapshot)
@@ -80,23 +67,24 @@ def test_through_snapshots(backend: str, max_parallelism: int, lose: bool) -> No
             if stage == len(PARALLELISMS):
                 chain.results += harness.end_input()
             snapshot = harness.snapshot()
-    assert differences(chain.results, one_rule=False, processing_time=True) == []
+    return [result for chain in chains for result in chain.results]
+
+
+@pytest.mark.parametrize("lose", [False, True], ids=["workers stay", "workers are lost"])
+@pytest.mark.parametrize("max_parallelism", [13, 128])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_through_snapshots(backend: str, max_parallelism: int, lose: bool) -> None:
+    if backend == "rocksdb":
+        pytest.importorskip("rocksdict")
+    assert (
+        differences(through_stages([Chain(backend, max_parallelism)], lose), one_rule=False, processing_time=True) == []
+    )
 
 
 def test_from_backend_to_backend() -> None:
     pytest.importorskip("rocksdict")
     chains = [Chain(backend, 13) for backend in ("rocksdb", "hashmap")]
-    snapshot: bytes | None = None
-    for stage, parallelism in enumerate((*PARALLELISMS, PARALLELISMS[-1])):
-        chain = chains[stage % 2]
-        with chain.start(stage, parallelism) as harness:
-            if snapshot is not None:
-                harness.restore(snapshot)
-            chain.run(harness, stage, lose=False)
-            if stage == len(PARALLELISMS):
-                chain.results += harness.end_input()
-            snapshot = harness.snapshot()
-    assert differences(chains[0].results + chains[1].results, one_rule=False, processing_time=True) == []
+    assert differences(through_stages(chains, lose=False), one_rule=False, processing_time=True) == []
 
 
 def test_the_check_of_results_can_fail() -> None:
@@ -106,31 +94,15 @@ def test_the_check_of_results_can_fail() -> None:
 # -- on Spark
 
 
-class Slice(InputPartition):
-    def __init__(self, first: int, end: int) -> None:
-        super().__init__((first, end))
-        self.first, self.end = first, end
-
-
-class Gated(DataSourceStreamReader):
+class Gated(Numbers):
     """Numbers up to the one that a file names."""
 
     def __init__(self, gate: str) -> None:
+        super().__init__(STAGE // 3, 4)
         self._gate = gate
 
-    def initialOffset(self) -> dict[str, int]:
-        return {"at": 0}
-
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-        return {"at": min(int(Path(self._gate).read_text()), start["at"] + STAGE // 3)}
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        first, last = start["at"], end["at"]
-        cuts = [first + (last - first) * i // 4 for i in range(5)]
-        return [Slice(a, b) for a, b in pairwise(cuts)]
-
-    def read(self, partition: Any) -> Iterator[tuple[int]]:
-        return ((number,) for number in range(partition.first, partition.end))
+    def end(self) -> int:
+        return int(Path(self._gate).read_text())
 
 
 class Timestamps(TimestampAssigner):
@@ -138,51 +110,19 @@ class Timestamps(TimestampAssigner):
         return timestamp_of(value[0])
 
 
-def wait_until(condition: Callable[[], bool], client: Any) -> None:
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until, "the job does not get on"
-        assert not client.get_job_status().result().is_globally_terminal_state(), client.get_exceptions()
-        time.sleep(0.02)
-
-
 def run_stage(folder: Path, backend: str, stage: int, parallelism: int, start: str | None) -> str:
     """Run a stage on Spark, and give the snapshot that it ends with: checkpoints and savepoints in turn."""
-    last = stage == len(PARALLELISMS)
-    options = {
-        "state.backend.type": backend,
-        "execution.checkpointing.interval": "1 h",
-        "execution.checkpointing.dir": str(folder / "checkpoints"),
-        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-        "execution.checkpointing.savepoint-dir": str(folder / "savepoints"),
-        "pipeline.max-parallelism": "13",
-    }
-    if start is not None:
-        options["execution.state-recovery.path"] = start
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(options))
-    env.set_parallelism(parallelism)
+    job = Stage(folder, backend, parallelism, 13, start)
     gate = folder / "gate"
     temporary = folder / "gate.new"
     temporary.write_text(str(numbers_of(stage)[-1] + 1))
     os.replace(temporary, gate)
-    seen: list[int] = []
-    env.add_step_listener(lambda report: seen.append(report.records))
-    rules = env.from_collection([0], Types.LONG()).uid("rules").broadcast(RULES)
+    rules = job.env.from_collection([0], Types.LONG()).uid("rules").broadcast(RULES)
     watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Timestamps())
-    numbers = env.from_source(Gated(str(gate)), watermarks, "numbers").uid("numbers").rebalance()
-    results = program(numbers, rules, stage, False).map(lambda r: pickle.dumps(r).hex(), output_type=Types.STRING())
-    sink = FileSink.for_row_format(str(folder / "out"), Encoder.simple_string_encoder()).build()
-    results.uid("text").sink_to(sink).uid("out")
-    client = env.execute_async(f"stage {stage}")
-    expected = len(numbers_of(stage)) + (stage == 0)
-    wait_until(lambda: sum(seen) >= expected, client)
-    if last:
-        return str(client.stop_with_savepoint(True, None).result())
-    if stage % 2:
-        return str(client.stop_with_savepoint(False, None).result())
-    path = str(client.trigger_checkpoint().result())
-    client.cancel().result()
-    return path
+    numbers = job.env.from_source(Gated(str(gate)), watermarks, "numbers").uid("numbers").rebalance()
+    job.run(program(numbers, rules, stage, False), len(numbers_of(stage)) + (stage == 0))
+    last = stage == len(PARALLELISMS)
+    return job.savepoint(drain=last) if last or stage % 2 else job.checkpoint()
 
 
 @pytest.mark.spark
@@ -195,6 +135,4 @@ def test_on_spark(backend: str, tmp_path: Path) -> None:
     start: str | None = None
     for stage, parallelism in enumerate((*PARALLELISMS, PARALLELISMS[-1])):
         start = run_stage(tmp_path, backend, stage, parallelism, start)
-    lines = [line for path in (tmp_path / "out").rglob("part-*") for line in path.read_text().split()]
-    results = [pickle.loads(bytes.fromhex(line)) for line in lines]
-    assert differences(results, one_rule=True, processing_time=False) == []
+    assert differences(written(tmp_path), one_rule=True, processing_time=False) == []

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.actions import CheckpointKind, Take
-from beadline.checkpoint.snapshot import Snapshot
-from beadline.master import job
-from beadline.master.attempt import Attempt
-from beadline.master.dependencies import Dependencies
-from beadline.master.shipping import ship_modules
-from beadline.master.spark import Cluster
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
+from beadline.master import running
+from beadline.master.execution import Execution
+from beadline.master.shipping.dependencies import Dependencies
+from beadline.master.spark.engine import SparkEngine
+from beadline.master.spark.shipping import ship_modules
 from tests.engine.jobs import STEP, Count, Gather, Outcome, counts, environment, gathered, keyed, run
 
 pytestmark = [pytest.mark.spark]
@@ -22,10 +22,11 @@ pytestmark = [pytest.mark.spark]
 RECORDS = 8 * STEP
 KEPT = 2
 BACK_AFTER = 5
+INLINE_LIMIT = 20 << 10
 
 
-class Rewinding(Attempt):
-    """Goes back once, within a run: after step ``BACK_AFTER`` it continues from what step ``KEPT`` left."""
+class Rewinding(Execution):
+    """Goes back once, within an execution: after step ``BACK_AFTER`` it continues from what step ``KEPT`` left."""
 
     _kept: Snapshot | None = None
     _gone_back = False
@@ -37,8 +38,7 @@ class Rewinding(Attempt):
         if truth.step == BACK_AFTER and not self._gone_back:
             assert self._kept is not None
             self._gone_back = True
-            files, threshold = self._out.stepper.files, self._out.settings.checkpoints.inline_threshold
-            truth.restore(self._kept, files, threshold, ignore_unclaimed=False, skip_in_flight=False)
+            truth.restore(self._kept, truth.book._files, INLINE_LIMIT, ignore_unclaimed=False, skip_in_flight=False)
             truth.step = BACK_AFTER  # the numbers of steps go on
             for reader in self._readers:
                 reader.finished = reader.source.finished(truth.positions[reader.node.id])
@@ -50,7 +50,7 @@ class Rewinding(Attempt):
 def test_a_job_that_goes_back_continues_from_the_old_version(
     function: Any, results: Any, inline_limit: str, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job, "Attempt", Rewinding)
+    monkeypatch.setattr(running, "Execution", Rewinding)
     env = environment(options={"execution.checkpointing.data-inline-threshold": inline_limit})
     outcome = run(env, keyed(env, RECORDS, function()), "going back")
     repeated = results(BACK_AFTER * STEP) - results(KEPT * STEP)
@@ -83,7 +83,7 @@ def test_tasks_beside_the_steps_run_in_the_same_kind_of_workers(spark: Any) -> N
     """One daemon forks them all: a second one takes a second to start, and all tasks wait for it."""
     env = environment()
     outcome = run(env, keyed(env, RECORDS, Count()), "one daemon")
-    cluster = Cluster(spark)
-    ship_modules(cluster, Dependencies())  # as the job did: workers are pooled by the modules that they find
-    beside = cluster.run_each(lambda _: str(os.getppid()), [1, 2])
+    engine = SparkEngine(spark)
+    ship_modules(engine, Dependencies())  # as the job did: workers are pooled by the modules that they find
+    beside = engine.run_each(lambda _: str(os.getppid()), [1, 2])
     assert set(beside) == {place for report in outcome.reports for place in report.places.values()}

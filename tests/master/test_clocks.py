@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beadline.checkpoint.actions import CheckpointKind
-from beadline.checkpoint.coordinator import CheckpointCoordinator
-from beadline.checkpoint.reasons import FailureReason
+from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
+from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Types
-from beadline.datastream import KeyedProcessFunction, options
+from beadline.datastream import KeyedProcessFunction
+from beadline.datastream.environment import options
 from beadline.master.clocks import ProcessingTime
 from tests.datastream.jobs import environment
 
@@ -118,7 +119,7 @@ def test_checkpoints_and_timers_go_on_when_the_clock_is_set(spark: Any, monkeypa
         master: Any = results._client._master
 
         def statistics() -> Any:
-            return master._checkpoints.coordinator.statistics
+            return master._running.checkpoints.coordinator.statistics
 
         def wait_for(count: int) -> None:
             until, wanted = time.monotonic() + 30, statistics().completed + count
@@ -129,7 +130,7 @@ def test_checkpoints_and_timers_go_on_when_the_clock_is_set(spark: Any, monkeypa
         found.append(next(results))
         wait_for(2)
         for jump in (-HOUR, 2 * HOUR):
-            while not master._checkpoints.coordinator.pending:
+            while not master._running.checkpoints.coordinator.pending:
                 time.sleep(0.001)
             set_by += jump
             wait_for(4)

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+import beadline
 from beadline.errors import JobExecutionError
-from beadline.master import seal, telling
+from beadline.master import telling
 from beadline.master.poison import PoisonSettings, PoisonWatch
-from beadline.master.spark import without_noise
-from beadline.master.stepping import first_line
+from beadline.master.spark.session import without_noise
+from beadline.master.telling import first_line
+from beadline.master.upkeep import seal
 from beadline.runtime.failure import Failure
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(seal.__file__)))
+PACKAGE = os.path.dirname(os.path.abspath(beadline.__file__))
 
 WORKER = f"""Traceback (most recent call last):
   File "/tmp/spark-1/userFiles-2/beadline-ab12.zip/beadline/runtime/operators/functions.py", line 65, in records
@@ -27,7 +29,7 @@ WORKER = f"""Traceback (most recent call last):
                           ^^^^^^^^
   File "/home/me/.venv/lib/python3.12/site-packages/numpy/core.py", line 9, in thing
     return make()
-  File "{PACKAGE}/runtime/output.py", line 31, in take
+  File "{PACKAGE}/runtime/exchange/output.py", line 31, in take
     return convert(result)
   File "/home/me/job.py", line 9, in parse
     raise ValueError("no number:\\n" + v)
@@ -146,7 +148,7 @@ def test_an_error_on_its_way_out_has_neither_cause_nor_inner_frames(monkeypatch:
 def test_of_a_users_error_on_the_driver_the_users_frames_are_left() -> None:
     def through_beadline() -> None:
         scope: dict[str, Any] = {"deep": deep}
-        exec(compile("def plan(): deep(1)", f"{PACKAGE}/master/attempt.py", "exec"), scope)
+        exec(compile("def plan(): deep(1)", f"{PACKAGE}/master/execution.py", "exec"), scope)
         scope["plan"]()
 
     try:

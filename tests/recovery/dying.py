@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from beadline.checkpoint.storage import FileSystemCheckpointStorage
+from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.connectors.files import renaming
 from beadline.connectors.files.committer import FileCommitter
 from beadline.connectors.files.place import publish
-from beadline.master.sinks import Sinks
+from beadline.master.snapshots.sinks import Sinks
 
 VARIABLE = "BEADLINE_TEST_DIES"
 
@@ -53,8 +53,8 @@ def _publish_and_kill(driver: int, committable: Any) -> None:
 POINTS: dict[str, tuple[type, str, Any]] = {
     "before output is pre-committed": (Sinks, "_precommit", _before),
     "after output was pre-committed": (Sinks, "_precommit", _after),
-    "before a checkpoint appears": (FileSystemCheckpointStorage, "_publish", _before),
-    "after a checkpoint has appeared": (FileSystemCheckpointStorage, "_publish", _after),
+    "before a checkpoint appears": (FileJobStorage, "_publish", _before),
+    "after a checkpoint has appeared": (FileJobStorage, "_publish", _after),
     "before output is published": (Sinks, "publish", _before),
     "in the middle of publishing": (Sinks, "publish", _half_way),
     "after a file was renamed": (Sinks, "publish", _after_a_rename),

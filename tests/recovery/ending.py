@@ -19,8 +19,8 @@ from pyspark import SparkContext
 
 from beadline.common.cli_defaults import get_overrides
 from beadline.errors import EngineLostError
-from beadline.master.sinks import Sinks
-from beadline.master.spark import find_session
+from beadline.master.snapshots.sinks import Sinks
+from beadline.master.spark.session import find_session
 from tests.recovery.drivers import newest_checkpoint
 from tests.recovery.jobs import Numbers, environment, lines_of, to_files
 

@@ -108,7 +108,7 @@ class Place(MapFunction, CheckpointedFunction, CheckpointListener):
 
     :param fails_in: ``snapshot``, ``restore``, ``close``: where it fails, once, in the subtask of the even numbers
     :param last: the position with which an input ends; ``close`` fails only there, because nobody hears of failures
-        when functions of an attempt that is over are closed
+        when functions of an execution that is over are closed
     :param pace: seconds that each number takes
     """
 

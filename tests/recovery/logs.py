@@ -11,7 +11,7 @@ import pytest
 
 
 class WhenItFails(logging.Handler):
-    """Does something once, when an attempt has failed."""
+    """Does something once, when an execution has failed."""
 
     def __init__(self, action: Callable[[], Any]) -> None:
         super().__init__(logging.WARNING)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint.statistics import CheckpointStatistics, CheckpointStats, CheckpointStatus
+from beadline.checkpoint.coordinator.statistics import CheckpointStatistics, CheckpointStats, CheckpointStatus
 from beadline.common import JobStatus
 from tests.recovery.jobs import RollingPolicy, environment, lines_of, to_files
 
@@ -35,8 +35,8 @@ class Running:
 
     @property
     def _statistics(self) -> CheckpointStatistics:
-        made = getattr(self._master, "_checkpoints", None)
-        return CheckpointStatistics() if made is None else made.coordinator.statistics
+        running = self._master._running
+        return CheckpointStatistics() if running is None else running.checkpoints.coordinator.statistics
 
     @property
     def checkpoints(self) -> list[CheckpointStats]:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint import metadata
-from beadline.checkpoint.snapshot import Snapshot
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.errors import BeadlineError
-from beadline.state.operator_handles import LIST, StateContent, encode
-from beadline.state.run import decode_run, encode_run
-from beadline.state.version import RunRef, checksum_of
+from beadline.state.operator.handles import LIST, StateContent, encode
+from beadline.state.segments.segment import decode_segment, encode_segment
+from beadline.state.segments.version import SegmentRef, checksum_of
 from tests.recovery.jobs import SLEEP, STEP, Accident, differences, visible
 from tests.recovery.running import Running
 from tests.recovery.telling import tell_all
@@ -50,7 +50,7 @@ def _cancelled_job(folder: Path) -> dict[str, Any]:
     return {
         "status": job.status.name,
         "numbers": job.numbers,
-        "inline": sum(run.inline is not None for run in newest.runs),
+        "inline": sum(segment.inline is not None for segment in newest.segments),
         "unneeded": sorted(path.name for path in shared if str(path) not in _needed(job.home)),
         "beginning": differences(visible(folder), RECORDS, whole=False),
     }
@@ -70,7 +70,7 @@ def _newest(folder: Path) -> Path:
 
 
 def _only_in_newest(folder: Path) -> Path:
-    """A run that the newest checkpoint needs and no other."""
+    """A segment that the newest checkpoint needs and no other."""
     newest = _newest(folder)
     others = {path for other in newest.parent.glob("chk-*") if other != newest for path in _read(other).files()}
     return Path(sorted(_read(newest).files() - others)[0])
@@ -120,7 +120,7 @@ def damaged_checkpoints(folder: Path) -> dict[str, Any]:
             "left": sorted(path.name for path in job.home.glob("*") if path.name.startswith("chk")),
         }
         shutil.rmtree(place)
-    for plant in (_plant_in_run, _plant_in_locals, _plant_in_operator_state):
+    for plant in (_plant_in_segment, _plant_in_locals, _plant_in_operator_state):
         shutil.copytree(backup, place)
         job = Running(place, RECORDS, {**LATEST, **ONCE, "execution.state-recovery.path": str(plant(place))})
         facts[plant.__name__.strip("_")] = {"failed": job.end(), "ran": (place / "hostile").exists()}
@@ -173,29 +173,31 @@ def _plant(folder: Path, change: Any) -> Path:
     return newest
 
 
-def _with_file(run: RunRef, data: bytes) -> RunRef:
-    assert run.path is not None
-    path = Path(run.path).with_name(f"{uuid.uuid4().hex}.run")
+def _with_file(segment: SegmentRef, data: bytes) -> SegmentRef:
+    assert segment.path is not None
+    path = Path(segment.path).with_name(f"{uuid.uuid4().hex}.run")
     path.write_bytes(data)
-    return replace(run, path=str(path), offset=0, size=len(data), checksum=checksum_of(data))
+    return replace(segment, path=str(path), offset=0, size=len(data), checksum=checksum_of(data))
 
 
-def _plant_in_run(folder: Path) -> Path:
-    def change_run(run: RunRef) -> RunRef:
-        assert run.path is not None
-        data = Path(run.path).read_bytes()[run.offset : run.offset + run.size]
-        content = decode_run(data)
+def _plant_in_segment(folder: Path) -> Path:
+    def change_segment(segment: SegmentRef) -> SegmentRef:
+        assert segment.path is not None
+        data = Path(segment.path).read_bytes()[segment.offset : segment.offset + segment.size]
+        content = decode_segment(data)
         table = content["sums"]
         table.changes[next(iter(table.changes))] = Hostile(folder / "hostile")
-        return _with_file(run, encode_run(content, 128))
+        return _with_file(segment, encode_segment(content, 128))
 
     def change(operator: Any) -> Any:
         if operator.uid != "count":
             return operator
         handles = []
         for handle in operator.keyed:
-            runs = tuple(change_run(run) if i == 0 else run for i, run in enumerate(handle.runs))
-            handles.append(replace(handle, runs=runs))
+            segments = tuple(
+                change_segment(segment) if i == 0 else segment for i, segment in enumerate(handle.segments)
+            )
+            handles.append(replace(handle, segments=segments))
         return replace(operator, keyed=tuple(handles))
 
     return _plant(folder, change)
@@ -210,7 +212,9 @@ def _plant_in_operator_state(folder: Path) -> Path:
     hostile = encode(StateContent(LIST, [Hostile(folder / "hostile")]))
 
     def change(operator: Any) -> Any:
-        states = tuple(s and s.with_runs(lambda run: _with_file(run, hostile)) for s in operator.operator_state)
+        states = tuple(
+            s and s.with_segments(lambda segment: _with_file(segment, hostile)) for s in operator.operator_state
+        )
         return replace(operator, operator_state=states)
 
     return _plant(folder, change)
@@ -280,7 +284,7 @@ def kept_and_deleted(folder: Path) -> dict[str, Any]:
     delete = {"execution.checkpointing.externalized-checkpoint-retention": "DELETE_ON_CANCELLATION"}
     inline = {"execution.checkpointing.data-inline-threshold": "1 mb"}
     job = _started(folder, "deleted", {**delete, **inline})
-    facts["inline"] = {"files": _shared(job), "runs": _kinds(job)}
+    facts["inline"] = {"files": _shared(job), "segments": _kinds(job)}
     job.cancel()
     facts["deleted"] = {"status": job.status.name, "left": _left(job)}
 
@@ -304,8 +308,8 @@ def _shared(job: Running) -> int:
 
 
 def _kinds(job: Running) -> list[bool]:
-    """Whether the runs of the newest checkpoint are inline."""
-    return [run.inline is not None for run in _read(_newest(job.folder)).runs]
+    """Whether the segments of the newest checkpoint are inline."""
+    return [segment.inline is not None for segment in _read(_newest(job.folder)).segments]
 
 
 def _left(job: Running) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beadline.checkpoint.storage import read_snapshot
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.errors import BeadlineError
 from beadline.testing import AwaitCheckpoint, Crash
 from tests.recovery.telling import tell_all
@@ -201,7 +201,7 @@ def canonical_files(folder: Path) -> dict[str, Any]:
 
 
 def _problems(path: Path) -> list[Any]:
-    from beadline.checkpoint.verify import verify
+    from beadline.checkpoint.storage.verify import verify
 
     return verify(read_snapshot(str(path)))
 

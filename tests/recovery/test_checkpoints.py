@@ -40,7 +40,7 @@ def test_the_one_before_a_damaged_checkpoint_is_taken(damage: str, checkpoints: 
 def test_a_checkpoint_that_is_damaged_while_the_job_runs(checkpoints: Facts) -> None:
     facts = facts_of("damaged_while_it_runs", checkpoints)
     number = facts["newer"].removeprefix("chk-")
-    said = f"checkpoint {number} can't be restored, the one before it is tried: {facts['path']}: the file is missing"
+    said = f"checkpoint {number} can't be restored, so the one before it is tried: {facts['path']}: the file is missing"
     assert said in facts["log"]
 
 
@@ -88,12 +88,12 @@ def test_a_resume_may_leave_out_what_was_in_flight(checkpoints: Facts) -> None:
 def test_small_state_is_in_the_metadata_and_deleted_on_cancellation(checkpoints: Facts) -> None:
     facts = facts_of("kept_and_deleted", checkpoints)
     assert facts["inline"]["files"] == 0
-    assert facts["inline"]["runs"]
-    assert all(facts["inline"]["runs"])
+    assert facts["inline"]["segments"]
+    assert all(facts["inline"]["segments"])
     assert facts["deleted"] == {"status": "CANCELED", "left": []}
 
 
-def test_runs_are_compressed(checkpoints: Facts) -> None:
+def test_segments_are_compressed(checkpoints: Facts) -> None:
     compressed = facts_of("kept_and_deleted", checkpoints)["compressed"]
     assert compressed == {"codec": True, "failed": "", "left": ["ended"], "problems": []}
 
@@ -108,6 +108,7 @@ def test_state_that_is_too_large_for_the_drivers_memory_fails_the_job(checkpoint
     facts = checkpoints["too_large_for_memory"]
     assert facts["status"] == "FAILED"
     assert facts["failures"] == 3
-    assert "3 checkpoints failed in a row and 2 may" in facts["error"]
+    assert "3 checkpoints failed in a row, and" in facts["error"]
+    assert "tolerable-failed-checkpoints tolerates 2" in facts["error"]
     assert "beadline.checkpointing.jobmanager.max-state-size" in facts["error"]
     assert "set execution.checkpointing.dir" in facts["error"]

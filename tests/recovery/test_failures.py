@@ -71,7 +71,7 @@ def test_at_most_once_goes_on_behind_the_step_that_failed(failures: Facts) -> No
     facts = facts_of("at_most_once", failures)
     ((error, start),) = facts["restarts"]
     assert "at record" in error
-    assert start == "behind the step that failed"
+    assert start == "after the step that failed"
 
 
 def test_a_checkpoint_folder_that_is_away_for_a_while(failures: Facts) -> None:

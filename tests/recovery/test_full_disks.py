@@ -15,7 +15,8 @@ from beadline.datastream import KeyedProcessFunction, RuntimeContext
 from beadline.datastream.connectors.file_system import FileSink
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.master import stepping
-from beadline.master.spark import Cluster
+from beadline.master.spark.engine import SparkEngine
+from beadline.master.tries import OutOfTries
 from tests.datastream.jobs import environment
 from tests.disks import small_disk_at
 from tests.recovery.logs import WhenItFails, told
@@ -105,7 +106,7 @@ def test_a_full_disk(spark: Any, tmp_path: Path, disk: Path, caplog: pytest.LogC
 
 def test_when_it_is_the_disk_of_spark_its_setting_is_named(spark: Any) -> None:
     error = RuntimeError("Job aborted: java.io.IOException: No space left on device\n\tat java.base/java.io")
-    told = str(stepping._gave_up(3, error, 6, Cluster(spark)))
+    told = str(stepping._gave_up(3, OutOfTries(6, error), SparkEngine(spark)))
     assert "step 3 failed 6 times" in told
     assert "spark.local.dir (" in told
     assert "Free some space there" in told

@@ -339,10 +339,14 @@ def master_of(client: JobClient) -> Any:
     return client._control._master  # type: ignore[attr-defined]
 
 
+def _has_read(execution: Any, records: int) -> bool:
+    return execution is not None and execution.truth.records >= records + 1
+
+
 def wait_until_read(client: JobClient, records: int) -> None:
     """Until so many records, and the one rule, are in a sealed step."""
     master, until = master_of(client), time.monotonic() + PATIENCE
-    while master._attempt is None or master._attempt.truth.records < records + 1:
+    while master._running is None or not _has_read(master._running.execution, records):
         assert not master.wait(0), f"the job ended: {master.error!r}"
         assert time.monotonic() < until, f"not within {PATIENCE} s: {master!r}"
         time.sleep(0.01)

@@ -1,41 +1,42 @@
-"""A job in memory: the tasks, rows, seals and state files are the real ones, Spark's part is played here.
-
-Every exchange sends a row to partition ``dest % width`` and sorts by (seq, channel). Tasks land on any worker; some
-are run twice, as Spark does after it lost a worker; some steps are run again before they are sealed.
-"""
+"""Jobs on rough ground: the shipped job master over an engine with several workers, on which tasks run twice or end in
+the middle, workers are lost, steps are run again before they are sealed, and rows are meddled with on request."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import pickle
 import random
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
-from beadline.connectors.source import Position, StepSource
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.settings import CheckpointSettings
 from beadline.graph.plan import Plan
-from beadline.graph.specs import CollectSpec
-from beadline.master import seal
-from beadline.master.handles import StateBook
-from beadline.runtime import worker as worker_module
-from beadline.runtime.entry import merge_in_worker
-from beadline.runtime.messages import StepHeader, SubtaskInput, TaskAck, TaskInput
-from beadline.runtime.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, Row, read_rows
-from beadline.runtime.surroundings import Packed, Surroundings
-from beadline.runtime.task import Task
-from beadline.runtime.worker import Shipment, WorkerRun
+from beadline.graph.specs import CollectSpec, SourceSpec
+from beadline.master.engine import Descriptor
+from beadline.master.execution import Planned
+from beadline.master.local import LocalDeployment, Shipped
+from beadline.master.settings import JobSettings
+from beadline.master.upkeep.handles import StateBook
+from beadline.runtime.exchange.rows import WireRow
+from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
+from beadline.runtime.task.task import Task
+from beadline.runtime.worker.worker import WorkerExecution
 from beadline.state.backend_settings import BackendSettings, RocksSettings
-from beadline.state.files import RunFiles, delete_file
-from beadline.state.operator_handles import redistribute_handles
+from beadline.state.operator.handles import OperatorStateHandle
+from beadline.state.segments.version import KeyedStateHandle
+from beadline.testing.rounds import PushSource
+from beadline.testing.stepwise import StepDeployment, StepEngine, SteppedJob
 from tests.graph.programs import Program
 
-_numbers = itertools.count()
-Meddle = Callable[[int, int, list[Row]], list[Row]]
+Meddle = Callable[[int, int, list[WireRow]], list[WireRow]]
+Records = dict[int, list[list[Any]]]
+Place = tuple[int, int]
 
 
 def default_backend() -> BackendSettings:
@@ -45,26 +46,101 @@ def default_backend() -> BackendSettings:
     return BackendSettings("rocksdb", RocksSettings(directories=(tempfile.gettempdir(),)))
 
 
-class Given(StepSource):
+class Given(PushSource):
     """A source whose splits are the records themselves."""
 
     bounded = True
+    timed = False
 
     def __init__(self, batch: int = 3) -> None:
         self._batch = batch
 
-    def initial(self) -> Position:
-        return {}
-
-    def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
-        raise AssertionError("the harness plans")
-
-    def finished(self, position: Position) -> bool:
-        raise AssertionError("the harness plans")
-
     def read_batches(self, split: Any) -> Iterator[list[Any]]:
         for start in range(0, len(split), self._batch):
             yield pickle.loads(pickle.dumps(list(split[start : start + self._batch])))
+
+
+class RoughEngine(StepEngine):
+    """Several workers, and what can happen to them.
+
+    :ivar workers: of which one is chosen for each task
+    :ivar meddle: gets level, partition and rows of each task from level 1 on
+    """
+
+    deployed: RoughDeployment
+
+    def __init__(self, workers: int, trouble: random.Random | None) -> None:
+        super().__init__()
+        self.trouble = trouble
+        self.chance = trouble or random.Random(0)
+        self.meddle: Meddle | None = None
+        self.workers: list[WorkerExecution] = []
+        self._count = workers
+
+    def deployment(self, plan: Plan, shipped: Shipped, group: str) -> RoughDeployment:
+        super().deployment(plan, shipped, group)
+        self.deployed = RoughDeployment(self, plan, shipped, group)
+        return self.deployed
+
+    def new_worker(self, context: RunContext) -> WorkerExecution:
+        return WorkerExecution(context.execution, self.shipped.value, context.state_root)
+
+    def ready(self, context: RunContext) -> None:
+        """Have workers for an execution."""
+        if not self.workers or self.workers[0].execution != context.execution:
+            self.close()
+            self.workers = [self.new_worker(context) for _ in range(self._count)]
+
+    def enter(self, context: RunContext, shipped: Shipped) -> WorkerExecution:
+        self.ready(context)
+        chosen = self.chance.choice(self.workers)
+        chosen.enter()
+        return chosen
+
+    def close(self) -> None:
+        for each in self.workers:
+            each.close()
+
+
+class RoughDeployment(StepDeployment):
+    """Runs steps and tasks again, as Spark does after it lost a worker."""
+
+    engine: RoughEngine
+
+    def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
+        trouble = self.engine.trouble
+        while True:
+            acks = super().run_step(header, inputs)
+            if trouble is None or trouble.random() < 0.7:
+                return acks
+            if trouble.random() < 0.3:  # a worker died over it
+                workers = self.engine.workers
+                workers[trouble.randrange(len(workers))] = self.engine.new_worker(header.context)
+
+    def exchanged(self, level: int, width: int, rows: list[WireRow]) -> list[list[WireRow]]:
+        if level == 0:
+            return super().exchanged(level, width, rows)
+        self.engine.chance.shuffle(rows)
+        dealt = super().exchanged(level, width, rows)
+        meddle = self.engine.meddle
+        return dealt if meddle is None else [meddle(level, partition, mine) for partition, mine in enumerate(dealt)]
+
+    def run_task(self, header: StepHeader, place: Place, rows: list[WireRow], own: TaskInput | None) -> list[WireRow]:
+        trouble = self.engine.trouble
+        if trouble is not None and trouble.random() < 0.2:
+            if trouble.random() < 0.3:  # an attempt that ended in the middle
+                chunks = Task(self.engine.enter(header.context, self.engine.shipped), header, *place).work(
+                    iter(rows), own
+                )
+                next(chunks, None)
+                chunks.close()
+            else:
+                super().run_task(header, place, rows, own)
+        return super().run_task(header, place, rows, own)
+
+    def end(self, live: tuple[str, ...]) -> None:
+        super().end(live)
+        self.engine.close()
 
 
 class Job:
@@ -85,160 +161,114 @@ class Job:
         inline_limit: int = 20 << 10,
         backend: BackendSettings | None = None,
     ) -> None:
-        self.plan = program if isinstance(program, Plan) else program.plan(parallelism)
-        self.run = f"run-{next(_numbers)}"
-        self.folder = folder
-        self.book = StateBook(self.run, self.plan, RunFiles(str(folder)))
-        shipment = Shipment(self.plan, {}, ("tests",), frozenset())
-        self._packed = Packed(Surroundings(), cloudpickle.dumps(shipment))
-        self.workers = [self._new_worker() for _ in range(workers)]
-        self._trouble = trouble
-        self._chance = trouble or random.Random(0)
-        self._inline_limit = inline_limit
-        self._backend = backend or default_backend()
-        self._locals: dict[tuple[int, int], bytes] = {}
-        self._step = 0
-        self._news: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+        self._plan = program if isinstance(program, Plan) else program.plan(parallelism)
+        self._folder = folder
+        self._rough = workers, trouble
+        checkpoints = CheckpointSettings(inline_threshold=inline_limit)
+        self._settings = JobSettings(checkpoints=checkpoints, backend=backend or default_backend())
+        self._start()
         self.out: dict[str, list[Any]] = {}
         self.lines: list[str] = []
         self.staged: list[Any] = []
-        self.timers: dict[tuple[int, int], int] = {}
+        self.timers: dict[Place, int] = {}
         self.changed_fields: list[str] = []
-        self.watermarks: dict[tuple[int, int], int | None] = {}
+        self.watermarks: dict[Place, int | None] = {}
         self.warnings: list[str] = []
-        self._restored: int | None = None
 
-    def _new_worker(self) -> WorkerRun:
-        return WorkerRun(self.run, self._packed, str(self.folder))
+    def _start(self, restore: str | None = None) -> None:
+        self.engine = RoughEngine(*self._rough)
+        self._job = SteppedJob(_with_own_sources(self._plan), self._settings, restore, engine=self.engine)
+        self.plan = self._job.plan
+        self.engine.ready(self.context)
+
+    # -- what it works with
+
+    @property
+    def context(self) -> RunContext:
+        return self._running._now_context()
+
+    @property
+    def _running(self) -> Any:
+        return self._job._master._running
+
+    @property
+    def workers(self) -> list[WorkerExecution]:
+        return self.engine.workers
+
+    @workers.setter
+    def workers(self, workers: list[WorkerExecution]) -> None:
+        self.engine.workers = workers
+
+    def new_worker(self) -> WorkerExecution:
+        return self.engine.new_worker(self.context)
+
+    @property
+    def book(self) -> StateBook:
+        return self._job.truth.book
+
+    @property
+    def handles(self) -> dict[Place, KeyedStateHandle]:
+        """The versions of keyed state, also when the job has ended."""
+        found = {place: self._job.handle(*place) for place in self.book.handles}
+        return {place: handle for place, handle in found.items() if handle is not None}
+
+    @property
+    def states(self) -> dict[Place, OperatorStateHandle]:
+        """The versions of operator state, also when the job has ended."""
+        last = self._job._rounds.last
+        if last is None:
+            return self.book.states
+        nodes = {node.uid: node.id for node in self.plan.nodes.values()}
+        return {
+            (nodes[each.uid], subtask): handle
+            for each in last.operators
+            for subtask, handle in enumerate(each.operator_state)
+            if handle is not None
+        }
 
     # -- steps
 
     def step(
         self,
-        given: dict[int, list[list[Any]]] | None = None,
+        given: Records | None = None,
         now: int = 0,
         ended: tuple[int, ...] = (),
         final: bool = False,
         caught_up: bool = False,
         meddle: Meddle | None = None,
-        completed: tuple[int, ...] = (),
-        aborted: tuple[int, ...] = (),
+        news: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
     ) -> list[TaskAck]:
         """Run a step and seal it. ``given``: records by source node and subtask; ``ended``: sources that end;
-        ``completed`` and ``aborted``: checkpoints that functions hear of."""
-        self._step += 1
-        self._news = completed, aborted
-        while True:
-            acks = self.attempt(given or {}, now, ended, final, caught_up, meddle)
-            if self._trouble is None or self._trouble.random() < 0.7:
-                break
-            if self._trouble.random() < 0.3:  # a worker died over it
-                self.workers[self._trouble.randrange(len(self.workers))] = self._new_worker()
-        seal.check(self.plan, acks, self.book.handles, self.book.states)
-        self._seal(acks)
-        if self._trouble is not None:
-            self._merge(self._header(now, False))
+        ``news``: checkpoints that functions hear of, those that completed and those that were given up."""
+        self.engine.meddle = meddle
+        try:
+            acks = self._job.step(given, now, None if final else ended, not caught_up, news)
+        finally:
+            self.engine.meddle = None
+        self._note(acks)
         return acks
 
-    def attempt(
-        self,
-        given: dict[int, list[list[Any]]],
-        now: int = 0,
-        ended: tuple[int, ...] = (),
-        final: bool = False,
-        caught_up: bool = False,
-        meddle: Meddle | None = None,
-    ) -> list[TaskAck]:
-        """Run the tasks of a step once. ``meddle`` gets level, partition and rows of each task from level 1 on."""
-        header = self._header(now, final)
-        rows: list[Row] = []
-        for level in range(len(self.plan.levels)):
-            width = self.plan.width(level)
-            incoming: list[list[Row]] = [[] for _ in range(width)]
-            if level == 0:
-                for deeper in range(1, len(self.plan.levels)):
-                    for number in range(self.plan.width(deeper)):
-                        data = pickle.dumps(self._input(deeper, number, given, ended, final, caught_up))
-                        incoming[number % width].append(Row(number, deeper, 0, DESCRIPTOR_SEQ, DESCRIPTOR, data))
-            else:
-                self._chance.shuffle(rows)
-                for row in rows:
-                    incoming[row.dest % width].append(row)
-                for partition, mine in enumerate(incoming):
-                    mine.sort(key=lambda row: (row.seq, row.channel))
-                    if meddle is not None:
-                        incoming[partition] = meddle(level, partition, mine)
-            rows = []
-            for partition, mine in enumerate(incoming):
-                own = self._input(level, partition, given, ended, final, caught_up) if level == 0 else None
-                rows += self._task(header, level, partition, mine, own)
-        return [pickle.loads(row.payload) for row in rows if row.target == DRIVER and row.kind == ACK]
+    def attempt(self, given: Records, meddle: Meddle | None = None) -> list[TaskAck]:
+        """Run the tasks of the next step once; nobody seals it."""
+        self.engine.meddle = meddle
+        try:
+            return LocalDeployment.run_step(self.engine.deployed, *self.next(given))
+        finally:
+            self.engine.meddle = None
 
-    def _task(self, header: StepHeader, level: int, partition: int, mine: list[Row], own: Any) -> list[Row]:
-        again = self._trouble is not None and self._trouble.random() < 0.2
-        result: list[Row] = []
-        for _ in range(2 if again else 1):
-            worker = self._chance.choice(self.workers)
-            worker.enter()
-            batches = Task(worker, header, level, partition).work(iter(mine), own)
-            if again and self._chance.random() < 0.3:
-                next(batches, None)  # an attempt that ended in the middle
-                batches.close()
-            else:
-                result = list(read_rows(batches))
-        if not result:
-            worker.enter()
-            result = list(read_rows(Task(worker, header, level, partition).work(iter(mine), own)))
-        return result
+    def next(self, given: Records) -> tuple[StepHeader, list[Descriptor]]:
+        """What the job master would give the engine for a step."""
+        truth = self._job.truth
+        splits = {node: given.get(node) or [()] for node in truth.positions}
+        planned = Planned(truth.positions, splits, self._job._now, False)
+        header = StepHeader(self.context, truth.step + 1, planned.now, base=truth.step or None)
+        return header, self._running.execution._inputs(planned)
 
-    def _header(self, now: int, final: bool) -> StepHeader:
-        completed, aborted = self._news
-        return StepHeader(
-            self.run,
-            self._step,
-            now,
-            final,
-            (self.run,),
-            str(self.folder),
-            self._inline_limit,
-            base=self._step - 1 or self._restored,
-            completed=completed,
-            aborted=aborted,
-            backend=self._backend,
-        )
-
-    def _input(
-        self,
-        level: int,
-        partition: int,
-        given: dict[int, list[list[Any]]],
-        ended: tuple[int, ...],
-        final: bool,
-        caught_up: bool,
-    ) -> TaskInput:
-        subtasks = {}
-        for node in self.plan.nodes_of(level, partition):
-            records = given.get(node.id, [])
-            subtasks[node.id] = SubtaskInput(
-                handle=self.book.handles.get((node.id, partition)),
-                local=self._locals.get((node.id, partition)),
-                states=self.book.states_for(node.id, partition),
-                splits=(records[partition],) if partition < len(records) and records[partition] else (),
-                ended=final or node.id in ended,
-                caught_up=caught_up or final,
-            )
-        return TaskInput(level, partition, subtasks)
-
-    def _seal(self, acks: list[TaskAck]) -> None:
-        subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))
-        self.book.advance(((s.node, s.subtask), s.delta) for s in subtasks if s.delta is not None)
-        self.book.advance_states(((s.node, s.subtask), s.states) for s in subtasks if s.states is not None)
+    def _note(self, acks: list[TaskAck]) -> None:
         for task in acks:
             self.lines += [line for _, text in task.printed for line in text.splitlines()]
-        for ack in subtasks:
+        for ack in sorted((s for task in acks for s in task.subtasks), key=lambda s: (s.node, s.subtask)):
             place = (ack.node, ack.subtask)
-            if ack.local is not None:
-                self._locals[place] = ack.local
             self.timers.pop(place, None)
             if ack.next_timer is not None:
                 self.timers[place] = ack.next_timer
@@ -250,45 +280,24 @@ class Job:
             if isinstance(spec, CollectSpec):
                 self.out.setdefault(spec.collector, []).extend(ack.collected)
 
-    def _merge(self, header: StepHeader) -> None:
-        shipped = type("Shipped", (), {"value": self._packed})
-        results = [merge_in_worker(header, shipped, request) for request in self.book.merges()]
-        self.book.take_merges(results)
-        self.drop_garbage()
-        worker_module.forget_all_but(())
-
-    def drop_garbage(self) -> int:
-        """Delete the files that no handle names any more."""
-        garbage = self.book.garbage()
-        for path in garbage:
-            delete_file(path)
-        return len(garbage)
-
     # -- going back, and going on elsewhere
 
-    def version(self) -> tuple[Any, ...]:
-        """What the last sealed step left; :meth:`go_back` continues from it."""
-        return dict(self.book.handles), dict(self.book.states), dict(self._locals), dict(self.timers)
+    def savepoint(self) -> str:
+        """The path of a savepoint of the last sealed step, also when the job has ended."""
+        folder = tempfile.mkdtemp(dir=self._folder)
+        taken = self._job.snapshot(folder)
+        Path(folder, metadata.METADATA).write_bytes(metadata.encode(taken, folder))
+        return folder
 
-    def go_back(self, version: tuple[Any, ...]) -> None:
-        self.book.handles, self.book.states, self._locals, self.timers = (dict(part) for part in version)
-
-    def take_states(self, other: Job) -> Job:
-        """Start from the operator state of another job of the same nodes, dealt out to this job's parallelism."""
-        self._restored = other._step
-        for node in {node for node, _ in other.book.states}:
-            handles = [other.book.states.get((node, i)) for i in range(other.plan.nodes[node].parallelism)]
-            mine = self.plan.nodes[node]
-            files = RunFiles(str(self.folder))
-            dealt = redistribute_handles(handles, mine.parallelism, mine.max_parallelism, files, self._inline_limit)
-            self.book.advance_states(((node, subtask), handle) for subtask, handle in enumerate(dealt))
+    def go_back(self, savepoint: str) -> Job:
+        """Go on from a savepoint, of this job or of another of the same nodes with whatever parallelism."""
+        self._job.close()
+        self._start(savepoint)
         return self
 
     # -- whole jobs
 
-    def work_through(
-        self, given: dict[int, list[list[Any]]], cuts: list[int] | None = None, clock: Iterator[int] | None = None
-    ) -> Job:
+    def work_through(self, given: Records, cuts: list[int] | None = None, clock: Iterator[int] | None = None) -> Job:
         """Read everything, in steps of so many records a subtask (the last size repeats), then end."""
         sizes = itertools.chain(cuts or [], itertools.repeat((cuts or [10**9])[-1] or 1))
         clock = clock or itertools.repeat(0)
@@ -300,3 +309,14 @@ class Job:
             self.step(now, now=next(clock))
         self.step(now=next(clock), final=True)
         return self
+
+
+def _with_own_sources(plan: Plan) -> Plan:
+    """Several jobs may run one program, and each pushes into sources of its own."""
+    nodes = {
+        node.id: replace(node, spec=replace(node.spec, source=copy.copy(node.spec.source)))
+        if isinstance(node.spec, SourceSpec)
+        else node
+        for node in plan.nodes.values()
+    }
+    return replace(plan, nodes=nodes)

@@ -5,10 +5,18 @@ from __future__ import annotations
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.common.typeinfo import Types
-from beadline.state.backend import KeyedBackend
-from beadline.state.run import RunContent, count_entries, decode_run, encode_run, merge_contents, without_tombstones
-from beadline.state.store import HeapStore, open_store
-from beadline.state.version import Handle, RunRef, next_version, root_version
+from beadline.state.access.backend import KeyedBackend
+from beadline.state.heap.store import HeapStore
+from beadline.state.segments.segment import (
+    SegmentContent,
+    count_entries,
+    decode_segment,
+    encode_segment,
+    merge_contents,
+    without_tombstones,
+)
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
+from beadline.state.store import open_store
 
 MAX_PARALLELISM = 8
 ALL_GROUPS = range(MAX_PARALLELISM)
@@ -30,46 +38,46 @@ class Worker:
 
 
 class Subtask:
-    """What the driver knows of a subtask: its handle. Runs are kept in memory, inline."""
+    """What the driver knows of a subtask: its handle. Segments are kept in memory, inline."""
 
     def __init__(self, job: str = "job") -> None:
-        self.handle = Handle(root_version(job, "op", ALL_GROUPS))
+        self.handle = KeyedStateHandle(root_version(job, "op", ALL_GROUPS))
         self.reads = 0
 
-    def read(self, run: RunRef) -> bytes:
+    def read(self, segment: SegmentRef) -> bytes:
         self.reads += 1
-        assert run.inline is not None
-        return run.inline
+        assert segment.inline is not None
+        return segment.inline
 
     def begin(self, worker: Worker, now: int = 0) -> None:
         worker.store = open_store(worker.store, self.handle, ALL_GROUPS, self.read)
         assert worker.store.version == self.handle.version
         worker.backend.begin(worker.store, now)
 
-    def finish(self, worker: Worker) -> RunRef | None:
+    def finish(self, worker: Worker) -> SegmentRef | None:
         """End an attempt: the worker keeps its overlay, the delta waits to be sealed."""
         content = worker.backend.finish()
-        run = as_run(content, self.handle.version)
-        if run is not None:
+        segment = as_segment(content, self.handle.version)
+        if segment is not None:
             assert worker.store is not None
-            worker.store.keep(run.version, content)
-        return run
+            worker.store.keep(segment.version, content)
+        return segment
 
-    def seal(self, run: RunRef | None) -> None:
-        if run is not None:
-            self.handle = self.handle.plus(run)
+    def seal(self, segment: SegmentRef | None) -> None:
+        if segment is not None:
+            self.handle = self.handle.plus(segment)
 
     def merge(self, start: int, end: int) -> None:
-        """Replace some runs of the handle by one."""
-        runs = self.handle.runs[start:end]
-        content = merge_contents(decode_run(self.read(run)) for run in runs)
+        """Replace some segments of the handle by one."""
+        segments = self.handle.segments[start:end]
+        content = merge_contents(decode_segment(self.read(segment)) for segment in segments)
         if start == 0:
             content = without_tombstones(content)
-        data = encode_run(content, MAX_PARALLELISM)
-        merged = RunRef(runs[-1].version, count_entries(content), len(data), inline=data)
+        data = encode_segment(content, MAX_PARALLELISM)
+        merged = SegmentRef(segments[-1].version, count_entries(content), len(data), inline=data)
         self.handle = self.handle.replacing(start, end, merged)
 
 
-def as_run(content: RunContent, base: str) -> RunRef | None:
-    data = encode_run(content, MAX_PARALLELISM)
-    return RunRef(next_version(base, data), count_entries(content), len(data), inline=data) if data else None
+def as_segment(content: SegmentContent, base: str) -> SegmentRef | None:
+    data = encode_segment(content, MAX_PARALLELISM)
+    return SegmentRef(next_version(base, data), count_entries(content), len(data), inline=data) if data else None

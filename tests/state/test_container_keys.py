@@ -9,9 +9,9 @@ import pytest
 from beadline.common import Configuration, Row, Types
 from beadline.datastream import KeyedProcessFunction
 from beadline.datastream.state import ValueStateDescriptor
-from beadline.state.columns import keyed_columns
 from beadline.state.description import StateDescription, text_of
 from beadline.state.key_groups import indexed
+from beadline.state.parquet.columns import KeyedColumns
 from beadline.testing import KeyedHarness
 
 KEYS: list[tuple[Any, list[Any]]] = [
@@ -71,8 +71,8 @@ def test_state_and_timers_stay_with_their_key(key_type: Any, keys: list[Any], ba
 
 @pytest.mark.parametrize(("key_type", "keys"), KEYS, ids=lambda given: repr(given)[:40])
 def test_the_tables_of_a_savepoint_hold_them(key_type: Any, keys: list[Any]) -> None:
-    columns = keyed_columns(
-        StateDescription("count", "value", type=text_of(Types.INT())), key_type or Types.PICKLED_BYTE_ARRAY()
+    columns = KeyedColumns(
+        StateDescription("count", "value", type=text_of(Types.INT())), text_of(key_type or Types.PICKLED_BYTE_ARRAY())
     )
     slots = [indexed(key) for key in keys]
     batch = columns.batch([0] * len(keys), slots, list(range(len(keys))))

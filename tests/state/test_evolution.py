@@ -265,7 +265,7 @@ def test_values_as_they_were_written_for_some_classes_only() -> None:
     assert thaw_as_written(stored, only) == [Row(name="pen", price=3), other("cup", 7)]
     assert thaw_as_written(stored) == [Row(name="pen", price=3), Row(name="cup", price=4)]
     del SHOP.Other  # type: ignore[attr-defined]
-    with pytest.raises(SerializationError, match=r"shop_of_tests\.Other, which is not there any more"):
+    with pytest.raises(SerializationError, match=r"shop_of_tests\.Other, which no longer exists"):
         thaw_as_written(stored, only)
     SHOP.Other = SHOP.Item  # type: ignore[attr-defined]
     assert thaw(stored) == [SHOP.Item("pen"), SHOP.Item("cup")]  # type: ignore[attr-defined]

@@ -13,11 +13,11 @@ import pytest
 
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.errors import JobExecutionError, StorageError
-from beadline.master.seal import job_error
+from beadline.master.upkeep.seal import job_error
 from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.disks import is_full, naming
-from beadline.state.files import RunFiles, write_file
+from beadline.state.segments.files import SegmentFiles, write_file
 from tests.disks import small_disk_at
 from tests.state.contract.subject import ANY, ROCKSDB, Subject
 
@@ -29,7 +29,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_file_that_finds_no_room_is_named(small_disk: Path) -> None:
-    files = RunFiles(str(small_disk))
+    files = SegmentFiles(str(small_disk))
     with pytest.raises(OSError, match=rf"No space left on device: '{small_disk}/x\.run'") as caught:
         files.write("x.run", bytes(100_000))
     assert is_full(caught.value)
@@ -59,7 +59,7 @@ def test_rocksdb_that_finds_no_room_when_it_is_closed(small_disk: Path) -> None:
                 step.at(number)["v"].update(random.randbytes(200))
 
     step()  # its changes are written when the next one begins
-    with pytest.raises(StorageError, match=r"RocksDB finds no room: .*\.sst.* Free some space there") as caught:
+    with pytest.raises(StorageError, match=r"RocksDB has no space left: .*\.sst.* Free some space there") as caught:
         step()
     assert len(str(caught.value)) < 500
     subprocess.run([part.format("64m") for part in resize], check=True)

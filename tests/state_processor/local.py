@@ -9,11 +9,11 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
-from beadline.checkpoint import metadata
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import Snapshot
-from beadline.state.files import read_run
-from beadline.state.version import RunRef, checksum_of
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.directory.lookup import read_snapshot
+from beadline.state.segments.files import read_segment
+from beadline.state.segments.version import SegmentRef, checksum_of
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.reader import SavepointReader
 from beadline.testing import Harness
@@ -59,11 +59,18 @@ def keep(snapshot: Snapshot, folder: Path) -> str:
 def as_harness_snapshot(path: str) -> bytes:
     """A savepoint in the form that a harness takes, with all state inside."""
 
-    def inline(run: RunRef) -> RunRef:
-        data = read_run(run)
-        return RunRef(run.version, run.entries, run.size, inline=data, checksum=checksum_of(data), groups=run.groups)
+    def inline(segment: SegmentRef) -> SegmentRef:
+        data = read_segment(segment)
+        return SegmentRef(
+            segment.version,
+            segment.entries,
+            segment.size,
+            inline=data,
+            checksum=checksum_of(data),
+            groups=segment.groups,
+        )
 
-    return metadata.encode(read_snapshot(path).with_runs(inline), "harness")
+    return metadata.encode(read_snapshot(path).with_segments(inline), "harness")
 
 
 def rows(table: Any) -> list[tuple[Any, ...]]:

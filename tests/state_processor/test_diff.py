@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Types
 from beadline.common.type_description import type_to_text
-from beadline.state import files
 from beadline.state.description import StateDescription
-from beadline.state.files import RunFiles
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.run import TableChanges, encode_run
-from beadline.state.version import Handle, RunRef, next_version, root_version
+from beadline.state.segments import files
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.segment import TableChanges, encode_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
 from beadline.state_processor import comparing, slices
 from beadline.testing import KeyedHarness
 from tests.state_processor.functions import Forgetful, Shop
@@ -116,7 +116,7 @@ def test_any_two_snapshots(
     old_parallelism: int,
     new_parallelism: int,
 ) -> None:
-    """Some runs are shared, some are not, and the state may have been dealt out to other subtasks in between."""
+    """Some segments are shared, some are not, and the state may have been dealt out to other subtasks in between."""
     older = in_memory([*shared, *before], old_parallelism)
     newer = in_memory([*shared, *after], new_parallelism)
     found = {
@@ -139,12 +139,12 @@ def in_memory(changes: list[dict[str, int | None]], parallelism: int) -> Operato
     handles = []
     for subtask in range(parallelism):
         groups = key_group_range(subtask, parallelism, 16)
-        handle = Handle(root_version("job", "counter", groups))
+        handle = KeyedStateHandle(root_version("job", "counter", groups))
         for change in changes:
             own = {key: value for key, value in change.items() if key_group_of(key, 16) in groups}
             if own:
-                data = encode_run({"count": TableChanges("value", False, dict(own))}, 16)
-                handle = handle.plus(RunRef(next_version(handle.version, data), len(own), len(data), inline=data))
+                data = encode_segment({"count": TableChanges("value", False, dict(own))}, 16)
+                handle = handle.plus(SegmentRef(next_version(handle.version, data), len(own), len(data), inline=data))
         handles.append(handle)
     return OperatorSnapshot("counter", "count", parallelism, 16, keyed=tuple(handles))
 
@@ -153,12 +153,12 @@ def in_memory(changes: list[dict[str, int | None]], parallelism: int) -> Operato
 
 
 def snapshot(folder: Path, number: int, changes: list[dict[str, int | None]]) -> str:
-    """One subtask whose state is a large run in a file and small ones behind it."""
+    """One subtask whose state is a large segment in a file and small ones behind it."""
     groups = key_group_range(0, 1, 128)
-    handle = Handle(root_version("job", "counter", groups))
-    store = RunFiles(str(folder))
+    handle = KeyedStateHandle(root_version("job", "counter", groups))
+    store = SegmentFiles(str(folder))
     for change in changes:
-        data = encode_run({"count": TableChanges("value", False, dict(change))}, 128, by_key=True)
+        data = encode_segment({"count": TableChanges("value", False, dict(change))}, 128, by_key=True)
         version = next_version(handle.version, data)
         handle = handle.plus(store.store(f"{version}.run", data, version, len(change)))
     state = StateDescription("count", "value", type_to_text(Types.LONG()))
@@ -172,13 +172,13 @@ def test_only_the_key_groups_of_touched_keys_are_read(tmp_path: Path, monkeypatc
     base: dict[str, int | None] = {f"k{i}": i for i in range(150_000)}
     older = snapshot(tmp_path, 1, [base])
     newer = snapshot(tmp_path, 2, [base, {"k7": -7, "k8": None}])
-    size = max(run.size for run in read_snapshot(older).runs)
+    size = max(segment.size for segment in read_snapshot(older).segments)
     read = 0
 
-    def counting(run: Any, offset: int, length: int) -> Any:
+    def counting(segment: Any, offset: int, length: int) -> Any:
         nonlocal read
         read += length
-        return files.read_range(run, offset, length)
+        return files.read_range(segment, offset, length)
 
     for module in (comparing, slices):
         monkeypatch.setattr(module, "read_range", counting)
@@ -196,9 +196,9 @@ def test_a_merge_between_the_two_changes_nothing(tmp_path: Path) -> None:
     (operator,) = merged.operators
     (handle,) = operator.keyed
     assert handle is not None
-    _, second, _ = handle.runs
-    data = encode_run({"count": TableChanges("value", False, {**base, "k1": 10})}, 128)
-    whole = RunFiles(str(tmp_path)).store("whole.run", data, second.version, 1000)
+    _, second, _ = handle.segments
+    data = encode_segment({"count": TableChanges("value", False, {**base, "k1": 10})}, 128)
+    whole = SegmentFiles(str(tmp_path)).store("whole.run", data, second.version, 1000)
     changed = handle.replacing(0, 2, whole)
     merged = replace(merged, operators=(replace(operator, keyed=(changed,)),))
     found = reader(keep(merged, tmp_path / "chk-3"))

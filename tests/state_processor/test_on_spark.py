@@ -15,8 +15,8 @@ from pyspark.sql import functions as f
 
 import beadline
 from beadline import state_processor
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import SnapshotError
+from beadline.checkpoint.contents.snapshot import SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Instant, Row, Types, WatermarkStrategy
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor

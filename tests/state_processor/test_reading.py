@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StructType
 
 import beadline
-from beadline.checkpoint.lookup import read_snapshot
-from beadline.checkpoint.snapshot import SnapshotError
+from beadline.checkpoint.contents.snapshot import SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.common import Row, Time, Types
 from beadline.common.type_description import type_to_text
 from beadline.datastream.window import TimeWindow, TumblingEventTimeWindows
@@ -60,7 +60,7 @@ def expected(orders: list[tuple[str, str, int]] = ORDERS) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     with shop() as harness:
-        for start in range(0, len(ORDERS), 50):  # several steps, so that there are several runs
+        for start in range(0, len(ORDERS), 50):  # several steps, so that there are several segments
             harness.push_all(ORDERS[start : start + 50])
         return save(harness, tmp_path_factory.mktemp("saved") / "savepoint")
 
@@ -160,7 +160,7 @@ def test_decode_makes_cells_of_values(tmp_path: Path) -> None:
     assert rows(pairs) == [("a", {"n": 3, "fields": 2}), ("b", {"n": 4, "fields": 1})]
     with pytest.raises(TypeMismatchError, match=r"decode gave 'x' for .* which does not fit the schema int64"):
         found.keyed_state("function", "last", decode=lambda value: "x", schema=LongType())
-    with pytest.raises(ConfigurationError, match="go together"):
+    with pytest.raises(ConfigurationError, match="give both or neither"):
         found.keyed_state("function", "last", decode=lambda value: value)
 
 

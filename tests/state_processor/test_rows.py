@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from beadline.common import Instant, Row, Types
+from beadline.state.cells import maker_of
 from beadline.state.codec import loads, thaw
 from beadline.state.key_groups import key_group_of, subtask_of_key_group
-from beadline.state.run import decode_run
+from beadline.state.segments.segment import decode_segment
 from beadline.state_processor.exports import EntryExports
 from beadline.state_processor.rows import ENTRIES, TableRows, Target, TimerRows
-from beadline.state_processor.values import maker_of
 from tests.state_processor.functions import Order
 
 TARGET = Target(3, 13)
@@ -87,12 +87,12 @@ def test_times_of_a_time_to_live() -> None:
         (
             TimerRows(TARGET, "the timers of operator 'u'", None, False),
             {"key": pa.array(["a"]), "domain": pa.array(["other"]), "timestamp": pa.array([1])},
-            "the domain at key 'a' is 'other'; it is 'event' or 'processing'",
+            "the domain at key 'a' is 'other'; use 'event' or 'processing'",
         ),
         (
             TimerRows(TARGET, "the timers of operator 'u'", None, False),
             {"key": pa.array(["a"]), "domain": pa.array(["event"]), "timestamp": pa.array([None], pa.int64())},
-            "the timestamp at key 'a' is None; it is a whole number of milliseconds",
+            "the timestamp at key 'a' is None, not a whole number of milliseconds",
         ),
     ],
 )
@@ -120,8 +120,8 @@ def test_entries_become_files_by_subtask(tmp_path: Path) -> None:
     (report,) = [pickle.loads(row["report"]) for row in _run(exporting, found)]
     held: dict[str, dict[Any, Any]] = {}
     for export, result in zip(report.exports, report.results, strict=True):
-        for name, run in result.files:
-            content = decode_run(Path(run.path).read_bytes(), range(*export.groups))
+        for name, segment in result.files:
+            content = decode_segment(Path(segment.path).read_bytes(), range(*export.groups))
             assert {subtask_of_key_group(key_group_of(key, 13), 3, 13) for key in content[name].changes} == {
                 export.subtask
             }

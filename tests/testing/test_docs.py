@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import beadline.testing
+from beadline.datastream import StreamExecutionEnvironment
 
 GUIDE = Path(__file__).parents[2] / "docs" / "testing.md"
 TEXT = GUIDE.read_text()
@@ -21,7 +22,7 @@ def blocks() -> list[tuple[int, str]]:
 
 
 def run(wanted: bool) -> int:
-    """Run the examples in order, in one namespace; those that make a job, or the others."""
+    """Run the examples in order, in one namespace; those that make whole jobs, or the others."""
     names: dict[str, Any] = {"__name__": "guide"}
     chosen = [(line, code) for line, code in blocks() if ("StreamExecutionEnvironment" in code) == wanted]
     for line, code in chosen:
@@ -30,17 +31,27 @@ def run(wanted: bool) -> int:
 
 
 def test_the_examples_without_spark() -> None:
-    assert run(wanted=False) == 5
+    assert run(wanted=False) == 6
+
+
+def test_whole_jobs_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BEADLINE_ENGINE", "local")
+    assert run(wanted=True) == 2
 
 
 @pytest.mark.spark
-def test_the_example_on_spark(spark: Any) -> None:
-    assert run(wanted=True) == 1
+def test_whole_jobs_on_spark(spark: Any) -> None:
+    assert run(wanted=True) == 2
 
 
 def test_every_tool_is_explained() -> None:
     for name in beadline.testing.__all__:
         assert name in TEXT or name == "TestCrash", name
     for name in set(re.findall(r"`(\w+)\(", TEXT)):
-        owners = (beadline.testing, beadline.testing.KeyedHarness, beadline.testing.VerifyingSink)
+        owners = (
+            beadline.testing,
+            beadline.testing.KeyedHarness,
+            beadline.testing.VerifyingSink,
+            StreamExecutionEnvironment,
+        )
         assert any(hasattr(owner, name) for owner in owners), name

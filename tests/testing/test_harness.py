@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beadline.common import Configuration, Row, Time, Types, WatermarkStrategy
-from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import (
     BroadcastProcessFunction,
     CheckpointedFunction,
@@ -46,11 +46,13 @@ from beadline.errors import (
 )
 from beadline.state.key_groups import key_group_of
 from beadline.testing import Harness, KeyedHarness, Timer
+from tests.timestamps import At
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
 SEEN = ListStateDescriptor("seen", Types.LONG())
 TAGS = MapStateDescriptor("tags", Types.STRING(), Types.LONG())
 LARGEST = ReducingStateDescriptor("largest", max, Types.LONG())
+STATES = (COUNT, SEEN, TAGS, LARGEST)
 ODD = OutputTag("odd", Types.LONG())
 ANY = Types.PICKLED_BYTE_ARRAY()
 
@@ -262,7 +264,9 @@ def test_losing_a_worker_changes_nothing() -> None:
             assert harness.push(record) == other.push(record)
             harness.lose_worker()
         assert harness.advance_watermark(50) == other.advance_watermark(50)
-        assert harness.snapshot() == other.snapshot()
+        for key in "abc":
+            assert [harness.state(each, key) for each in STATES] == [other.state(each, key) for each in STATES]
+        assert harness.processing_time_timers() == other.processing_time_timers()
 
 
 class Hoarder(KeyedProcessFunction):
@@ -388,13 +392,13 @@ def test_any_story_ends_as_its_model_says(story: list[tuple[str, Any]]) -> None:
         assert Counter(harness.advance_watermark(1000)) == Counter(model.watermark(1000))
 
 
-def test_many_steps_leave_few_runs() -> None:
+def test_many_steps_leave_few_segments() -> None:
     with everything() as harness:
         for number in range(150):
             harness.push((f"key {number % 7}", number))
         assert [len(harness.state(SEEN, f"key {i}")) for i in range(7)] == [22, 22, 22, 21, 21, 21, 21]
-        (handle,) = [h for h in harness._job.truth.book.handles.values() if h.runs]
-        assert len(handle.runs) < 40
+        (handle,) = [h for h in harness._job.truth.book.handles.values() if h.segments]
+        assert len(handle.segments) < 40
         snapshot = harness.snapshot()
     del harness, handle  # and its files with it
     with everything(parallelism=2) as harness:
@@ -523,13 +527,8 @@ def test_windows() -> None:
         assert sorted(harness.end_input()) == [("a", 3), ("a", 9), ("b", 5)]
 
 
-class SecondField(TimestampAssigner):
-    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        return int(value[1])
-
-
 def test_a_piece_may_make_its_own_watermarks() -> None:
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
 
     def program(words: Any) -> Any:
         return words.assign_timestamps_and_watermarks(strategy).key_by(first).process(Everything())
@@ -744,9 +743,21 @@ def _holding_a_lock() -> Any:
 
 def test_its_folder_goes_with_it() -> None:
     harness = everything()
-    folder = harness._folder
     chance = random.Random(1)
     harness.push(("a" * 30_000, chance.randrange(100)))  # too large to ride along: a file
-    assert os.listdir(folder)
+    harness.restore(harness.snapshot())
+    harness.push(("b" * 30_000, chance.randrange(100)))
+    paths = [
+        segment.path
+        for h in harness._job.truth.book.handles.values()
+        for segment in h.segments
+        if segment.path is not None
+    ]
+    assert paths
+    paths.append(harness._folder)
+    assert all(map(os.path.exists, paths))
     del harness
-    assert not os.path.exists(folder)
+    end = time.monotonic() + 20
+    while any(map(os.path.exists, paths)):
+        assert time.monotonic() < end
+        time.sleep(0.01)

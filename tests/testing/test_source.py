@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beadline.common import WatermarkStrategy
 from beadline.connectors.source import as_source
 from beadline.datastream import ProcessFunction
 from beadline.errors import ConfigurationError, JobExecutionError
-from beadline.testing import At, AwaitCheckpoint, Crash, EndStep, Pause, TestCrash, TestSource
-from tests.graph.programs import Program
-from tests.runtime.harness import Job
+from beadline.testing import At, AwaitCheckpoint, Crash, EndStep, Pause, TestCrash, TestSource, VerifyingSink
+from tests.datastream.jobs import environment
 
 
 def play(source: TestSource, rows: int = 1000, checkpoints: bool = True) -> list[list[Any]]:
@@ -145,18 +145,21 @@ class Stamp(ProcessFunction):
         yield value, ctx.timestamp()
 
 
-def test_in_a_task_a_crash_is_a_failure_of_the_source(tmp_path: Path) -> None:
+def test_in_a_task_a_crash_is_a_failure_of_the_source() -> None:
     source = TestSource([At("a", 5), EndStep(), At("b", 7), Crash(), At("c", 9)])
-    program = Program()
-    node = program.source(source)
-    program.collect(program.function("process", Stamp(), node))
-    job = Job(program, tmp_path, parallelism=1)
-    job.step({node.id: [(0, 1)]})  # type: ignore[list-item]
-    with pytest.raises(JobExecutionError, match=r"source source.*TestCrash: crash 1 of 1 at element 3"):
-        job.step({node.id: [(2, 5)]})  # type: ignore[list-item]
-    assert job.out["out"] == [("a", 5)]
-    job.step({node.id: [(2, 5)]})  # type: ignore[list-item]
-    assert job.out["out"] == [("a", 5), ("b", 7), ("c", 9)]
+    sink = VerifyingSink()
+
+    def run() -> None:
+        env = environment(1, beadline__engine="local")
+        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "letters")
+        stream.process(Stamp()).sink_to(sink)
+        env.execute()
+
+    with pytest.raises(JobExecutionError, match=r"'source letters'.*TestCrash: crash 1 of 1 at element 3"):
+        run()
+    sink.assert_exactly([("a", 5)])
+    run()
+    sink.assert_exactly([("a", 5), ("a", 5), ("b", 7), ("c", 9)])
 
 
 def test_scripts_that_make_no_sense_are_refused() -> None:

@@ -64,7 +64,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: MergingWindowAssigner.MergeCallback[W]) -> None:
-        """Calls ``callback.merge`` for each group of ``windows`` that are to be one."""
+        """Calls ``callback.merge`` for each group of ``windows`` to be merged."""
 
 
 class SessionWindowTimeGapExtractor(ABC):

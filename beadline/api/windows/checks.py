@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from beadline.common.constants import MIN_LONG_VALUE
-from beadline.errors import ConfigurationError, GraphError
+from beadline.errors import ConfigurationError
 
-__all__ = ["check_offset", "check_positive", "check_timestamp"]
+__all__ = ["check_offset", "check_positive"]
 
 
 def check_positive(value: int, name: str, owner: str, unit: str = "") -> int:
@@ -23,13 +22,3 @@ def check_offset(offset: int, period: int, period_name: str, owner: str) -> int:
             f"{offset!r} ms does not fit a {period_name} of {period} ms."
         )
     return offset
-
-
-def check_timestamp(timestamp: int | None, owner: str) -> int:
-    """Returns ``timestamp`` if the element has one."""
-    if timestamp is None or timestamp <= MIN_LONG_VALUE:
-        raise GraphError(
-            f"An element without a timestamp came to {owner}. Event-time windows need timestamps: call "
-            f"stream.assign_timestamps_and_watermarks(...) with a timestamp assigner before the window."
-        )
-    return timestamp

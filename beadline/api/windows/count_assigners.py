@@ -64,7 +64,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
 
 
 class CountSlidingWindowAssigner(_CountWindows[T]):
-    """Every ``window_slide`` elements of a key a window of ``window_size`` elements begins."""
+    """A window of ``window_size`` elements begins every ``window_slide`` elements of a key."""
 
     def __init__(self, window_size: int, window_slide: int) -> None:
         self._window_size = check_positive(window_size, "window_size", "CountSlidingWindowAssigner")

@@ -7,12 +7,9 @@ from typing import Any, TypeVar
 
 from beadline.api.durations import as_milliseconds
 from beadline.api.windows.assigner import MergingWindowAssigner, SessionWindowTimeGapExtractor, WindowAssigner
-from beadline.api.windows.checks import check_positive, check_timestamp
-from beadline.api.windows.serializers import TimeWindowSerializer
-from beadline.api.windows.trigger import Trigger
-from beadline.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from beadline.api.windows.checks import check_positive
+from beadline.api.windows.domains import InEventTime, InProcessingTime, TimeWindowAssigner
 from beadline.api.windows.window import TimeWindow
-from beadline.common.serializer import TypeSerializer
 from beadline.common.time import Duration, Time
 from beadline.errors import ConfigurationError, TypeMismatchError
 
@@ -26,7 +23,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class _SessionWindows(MergingWindowAssigner[T, TimeWindow]):
+class _SessionWindows(TimeWindowAssigner[T], MergingWindowAssigner[T, TimeWindow]):
     """Each element opens a window of its own up to the gap; windows that overlap or touch become one."""
 
     def merge_windows(
@@ -34,13 +31,16 @@ class _SessionWindows(MergingWindowAssigner[T, TimeWindow]):
     ) -> None:
         TimeWindow.merge_windows(windows, callback)
 
-    def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        return TimeWindowSerializer()
-
 
 class _FixedGap(_SessionWindows[T]):
     def __init__(self, session_gap: int) -> None:
         self._session_gap = check_positive(session_gap, "gap", type(self).__name__, "ms")
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        start = self._time_of(timestamp, context)
+        return [TimeWindow(start, start + self._session_gap)]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._session_gap})"
@@ -55,20 +55,23 @@ class _DynamicGap(_SessionWindows[T]):
             )
         self._extractor = session_window_time_gap_extractor
 
-    def _gap_of(self, element: T) -> int:
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        start = self._time_of(timestamp, context)
         gap = self._extractor.extract(element)
         if isinstance(gap, bool) or not isinstance(gap, int) or gap <= 0:
             raise ConfigurationError(
                 f"{type(self._extractor).__name__}.extract must return a gap in milliseconds of more than 0, "
                 f"not {gap!r} for element {element!r}."
             )
-        return gap
+        return [TimeWindow(start, start + gap)]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self._extractor).__name__})"
 
 
-class EventTimeSessionWindows(_FixedGap[T]):
+class EventTimeSessionWindows(InEventTime[T], _FixedGap[T]):
     """Sessions by the timestamps of the elements, all with the same gap."""
 
     @staticmethod
@@ -81,20 +84,8 @@ class EventTimeSessionWindows(_FixedGap[T]):
         """Sessions whose gap is read off each element."""
         return DynamicEventTimeSessionWindows(extractor)
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        start = check_timestamp(timestamp, "EventTimeSessionWindows")
-        return [TimeWindow(start, start + self._session_gap)]
 
-    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return True
-
-
-class ProcessingTimeSessionWindows(_FixedGap[T]):
+class ProcessingTimeSessionWindows(InProcessingTime[T], _FixedGap[T]):
     """Sessions by the wall clock, all with the same gap."""
 
     @staticmethod
@@ -107,20 +98,8 @@ class ProcessingTimeSessionWindows(_FixedGap[T]):
         """Sessions whose gap is read off each element."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        start = context.get_current_processing_time()
-        return [TimeWindow(start, start + self._session_gap)]
 
-    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return False
-
-
-class DynamicEventTimeSessionWindows(_DynamicGap[T]):
+class DynamicEventTimeSessionWindows(InEventTime[T], _DynamicGap[T]):
     """Sessions by the timestamps of the elements, with a gap read off each element."""
 
     @staticmethod
@@ -128,35 +107,11 @@ class DynamicEventTimeSessionWindows(_DynamicGap[T]):
         """Sessions whose gap is read off each element."""
         return DynamicEventTimeSessionWindows(extractor)
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        start = check_timestamp(timestamp, "DynamicEventTimeSessionWindows")
-        return [TimeWindow(start, start + self._gap_of(element))]
 
-    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return True
-
-
-class DynamicProcessingTimeSessionWindows(_DynamicGap[T]):
+class DynamicProcessingTimeSessionWindows(InProcessingTime[T], _DynamicGap[T]):
     """Sessions by the wall clock, with a gap read off each element."""
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
         """Sessions whose gap is read off each element."""
         return DynamicProcessingTimeSessionWindows(extractor)
-
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        start = context.get_current_processing_time()
-        return [TimeWindow(start, start + self._gap_of(element))]
-
-    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return False

@@ -11,12 +11,9 @@ from typing import Any, TypeVar
 
 from beadline.api.durations import as_milliseconds
 from beadline.api.windows.assigner import WindowAssigner
-from beadline.api.windows.checks import check_offset, check_positive, check_timestamp
-from beadline.api.windows.serializers import TimeWindowSerializer
-from beadline.api.windows.trigger import Trigger
-from beadline.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from beadline.api.windows.checks import check_offset, check_positive
+from beadline.api.windows.domains import InEventTime, InProcessingTime, TimeWindowAssigner
 from beadline.api.windows.window import TimeWindow
-from beadline.common.serializer import TypeSerializer
 from beadline.common.time import Duration, Time
 
 __all__ = [
@@ -29,20 +26,16 @@ __all__ = [
 T = TypeVar("T")
 
 
-class _TimeWindows(WindowAssigner[T, TimeWindow]):
-    """What assigners of time windows have in common."""
-
-    def get_window_serializer(self) -> TypeSerializer[TimeWindow]:
-        return TimeWindowSerializer()
-
-
-class _TumblingWindows(_TimeWindows[T]):
+class _TumblingWindows(TimeWindowAssigner[T]):
     def __init__(self, size: int, offset: int) -> None:
         owner = type(self).__name__
         self._size = check_positive(size, "size", owner, "ms")
         self._offset = check_offset(offset, size, "size", owner)
 
-    def _windows_at(self, time: int) -> list[TimeWindow]:
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        time = self._time_of(timestamp, context)
         start = TimeWindow.get_window_start_with_offset(time, self._offset, self._size)
         return [TimeWindow(start, start + self._size)]
 
@@ -50,24 +43,26 @@ class _TumblingWindows(_TimeWindows[T]):
         return f"{type(self).__name__}({self._size}, {self._offset})"
 
 
-class _SlidingWindows(_TimeWindows[T]):
+class _SlidingWindows(TimeWindowAssigner[T]):
     def __init__(self, size: int, slide: int, offset: int) -> None:
         owner = type(self).__name__
         self._size = check_positive(size, "size", owner, "ms")
         self._slide = check_positive(slide, "slide", owner, "ms")
         self._offset = check_offset(offset, slide, "slide", owner)
 
-    def _windows_at(self, time: int) -> list[TimeWindow]:
-        """From the latest window to the earliest: none if ``time`` is in the gap of a slide above the size."""
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[TimeWindow]:
+        """From the latest window to the earliest: none if the time is in the gap of a slide above the size."""
+        time, size = self._time_of(timestamp, context), self._size
         last_start = TimeWindow.get_window_start_with_offset(time, self._offset, self._slide)
-        size = self._size
         return [TimeWindow(start, start + size) for start in range(last_start, time - size, -self._slide)]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._size}, {self._slide}, {self._offset})"
 
 
-class TumblingEventTimeWindows(_TumblingWindows[T]):
+class TumblingEventTimeWindows(InEventTime[T], _TumblingWindows[T]):
     """Windows of one size, one after the other, by the timestamps of the elements."""
 
     @staticmethod
@@ -75,19 +70,8 @@ class TumblingEventTimeWindows(_TumblingWindows[T]):
         """Windows of ``size``; ``offset`` shifts where they start."""
         return TumblingEventTimeWindows(as_milliseconds(size, "size"), _offset_millis(offset))
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        return self._windows_at(check_timestamp(timestamp, "TumblingEventTimeWindows"))
 
-    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return True
-
-
-class TumblingProcessingTimeWindows(_TumblingWindows[T]):
+class TumblingProcessingTimeWindows(InProcessingTime[T], _TumblingWindows[T]):
     """Windows of one size, one after the other, by the wall clock."""
 
     @staticmethod
@@ -95,19 +79,8 @@ class TumblingProcessingTimeWindows(_TumblingWindows[T]):
         """Windows of ``size``; ``offset`` shifts where they start."""
         return TumblingProcessingTimeWindows(as_milliseconds(size, "size"), _offset_millis(offset))
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        return self._windows_at(context.get_current_processing_time())
 
-    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return False
-
-
-class SlidingEventTimeWindows(_SlidingWindows[T]):
+class SlidingEventTimeWindows(InEventTime[T], _SlidingWindows[T]):
     """Windows of one size, a new one every slide, by the timestamps of the elements."""
 
     @staticmethod
@@ -119,19 +92,8 @@ class SlidingEventTimeWindows(_SlidingWindows[T]):
             as_milliseconds(size, "size"), as_milliseconds(slide, "slide"), _offset_millis(offset)
         )
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        return self._windows_at(check_timestamp(timestamp, "SlidingEventTimeWindows"))
 
-    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return True
-
-
-class SlidingProcessingTimeWindows(_SlidingWindows[T]):
+class SlidingProcessingTimeWindows(InProcessingTime[T], _SlidingWindows[T]):
     """Windows of one size, a new one every slide, by the wall clock."""
 
     @staticmethod
@@ -142,17 +104,6 @@ class SlidingProcessingTimeWindows(_SlidingWindows[T]):
         return SlidingProcessingTimeWindows(
             as_milliseconds(size, "size"), as_milliseconds(slide, "slide"), _offset_millis(offset)
         )
-
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[TimeWindow]:
-        return self._windows_at(context.get_current_processing_time())
-
-    def get_default_trigger(self, env: Any) -> Trigger[T, TimeWindow]:
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return False
 
 
 def _offset_millis(offset: Time | Duration | None) -> int:

@@ -83,7 +83,7 @@ class Trigger(ABC, Generic[T, W]):
             """State of this key and window, of the kind that the descriptor says."""
 
     class OnMergeContext(TriggerContext):
-        """The context of :meth:`Trigger.on_merge`; it is about the window that came of the merge."""
+        """The context of :meth:`Trigger.on_merge`; it is about the merged window."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:

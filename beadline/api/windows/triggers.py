@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from beadline.api.durations import as_milliseconds
 from beadline.api.state_descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from beadline.api.windows.checks import check_positive
-from beadline.api.windows.trigger import Trigger, TriggerResult
+from beadline.api.windows.trigger import Trigger, TriggerResult, W
 from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation, Types
@@ -29,7 +30,27 @@ __all__ = [
 T = TypeVar("T")
 
 
-class EventTimeTrigger(Trigger[T, TimeWindow]):
+class _WithoutTimers(Trigger[T, W]):
+    """Nothing happens at timers, unless a trigger says otherwise for its kind."""
+
+    def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+
+class _AtTheEnd(_WithoutTimers[T, TimeWindow]):
+    """Fires when its clock passes the end of the window."""
+
+    def can_merge(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class EventTimeTrigger(_AtTheEnd[T]):
     """Fires when the watermark passes the end of the window, and again for each late element that is still allowed."""
 
     @staticmethod
@@ -43,14 +64,8 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
-
-    def can_merge(self) -> bool:
-        return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         # If the watermark is already past the merged window, on_element fires it.
@@ -60,11 +75,8 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
 
-    def __repr__(self) -> str:
-        return "EventTimeTrigger()"
 
-
-class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
+class ProcessingTimeTrigger(_AtTheEnd[T]):
     """Fires when the wall clock passes the end of the window."""
 
     @staticmethod
@@ -79,12 +91,6 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE
 
-    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def can_merge(self) -> bool:
-        return True
-
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
         if window.max_timestamp() > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
@@ -92,16 +98,48 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         ctx.delete_processing_time_timer(window.max_timestamp())
 
-    def __repr__(self) -> str:
-        return "ProcessingTimeTrigger()"
 
-
-class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires at every multiple of an interval that the watermark passes, and at the end of the window."""
+class _Continuous(_WithoutTimers[T, TimeWindow]):
+    """Keeps the time at which it fires next in its state, with a timer for it."""
 
     def __init__(self, interval: int) -> None:
-        self.interval = check_positive(interval, "interval", "ContinuousEventTimeTrigger", "ms")
+        self.interval = check_positive(interval, "interval", type(self).__name__, "ms")
         self._fire_time = ReducingStateDescriptor("fire-time", min, Types.LONG())
+
+    @abstractmethod
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Sets a timer of its clock."""
+
+    @abstractmethod
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Takes such a timer back."""
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._fire_time)
+        fire_time = ctx.get_partitioned_state(self._fire_time).get()
+        if fire_time is not None:
+            self._register(fire_time, ctx)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        fire_time = ctx.get_partitioned_state(self._fire_time)
+        if fire_time.get() is not None:
+            self._delete(fire_time.get(), ctx)
+            fire_time.clear()
+
+    def _set_next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        next_time = min(time + self.interval, window.max_timestamp())
+        ctx.get_partitioned_state(self._fire_time).add(next_time)
+        self._register(next_time, ctx)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.interval})"
+
+
+class ContinuousEventTimeTrigger(_Continuous[T]):
+    """Fires at every multiple of an interval that the watermark passes, and at the end of the window."""
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousEventTimeTrigger[Any]:
@@ -116,9 +154,6 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
             self._set_next(timestamp - timestamp % self.interval, window, ctx)
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         if time == window.max_timestamp():
             return TriggerResult.FIRE
@@ -129,37 +164,19 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
         self._set_next(time, window, ctx)
         return TriggerResult.FIRE
 
-    def can_merge(self) -> bool:
-        return True
-
-    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        ctx.merge_partitioned_state(self._fire_time)
-        fire_time = ctx.get_partitioned_state(self._fire_time).get()
-        if fire_time is not None:
-            ctx.register_event_time_timer(fire_time)
-
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
-        fire_time = ctx.get_partitioned_state(self._fire_time)
-        if fire_time.get() is not None:
-            ctx.delete_event_time_timer(fire_time.get())
-            fire_time.clear()
+        super().clear(window, ctx)
 
-    def _set_next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        next_time = min(time + self.interval, window.max_timestamp())
-        ctx.get_partitioned_state(self._fire_time).add(next_time)
-        ctx.register_event_time_timer(next_time)
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_event_time_timer(time)
 
-    def __repr__(self) -> str:
-        return f"ContinuousEventTimeTrigger({self.interval})"
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(time)
 
 
-class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
+class ContinuousProcessingTimeTrigger(_Continuous[T]):
     """Fires at every multiple of an interval that the wall clock passes."""
-
-    def __init__(self, interval: int) -> None:
-        self.interval = check_positive(interval, "interval", "ContinuousProcessingTimeTrigger", "ms")
-        self._fire_time = ReducingStateDescriptor("fire-time", min, Types.LONG())
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousProcessingTimeTrigger[Any]:
@@ -177,39 +194,19 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         if fire_time.get() != time:
             return TriggerResult.CONTINUE
         fire_time.clear()
-        # A timer behind the window's end would be due at once, again and again.
+        # A timer after the window's end would be due at once, again and again.
         if time < window.max_timestamp():
             self._set_next(time, window, ctx)
         return TriggerResult.FIRE
 
-    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_processing_time_timer(time)
 
-    def can_merge(self) -> bool:
-        return True
-
-    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        ctx.merge_partitioned_state(self._fire_time)
-        fire_time = ctx.get_partitioned_state(self._fire_time).get()
-        if fire_time is not None:
-            ctx.register_processing_time_timer(fire_time)
-
-    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        fire_time = ctx.get_partitioned_state(self._fire_time)
-        if fire_time.get() is not None:
-            ctx.delete_processing_time_timer(fire_time.get())
-            fire_time.clear()
-
-    def _set_next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        next_time = min(time + self.interval, window.max_timestamp())
-        ctx.get_partitioned_state(self._fire_time).add(next_time)
-        ctx.register_processing_time_timer(next_time)
-
-    def __repr__(self) -> str:
-        return f"ContinuousProcessingTimeTrigger({self.interval})"
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_processing_time_timer(time)
 
 
-class CountTrigger(Trigger[T, CountWindow]):
+class CountTrigger(_WithoutTimers[T, CountWindow]):
     """Fires whenever the window has got ``window_size`` more elements."""
 
     def __init__(self, window_size: int) -> None:
@@ -229,12 +226,6 @@ class CountTrigger(Trigger[T, CountWindow]):
         count.clear()
         return TriggerResult.FIRE
 
-    def on_processing_time(self, time: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
     def can_merge(self) -> bool:
         return True
 
@@ -248,8 +239,8 @@ class CountTrigger(Trigger[T, CountWindow]):
         return f"CountTrigger({self._window_size})"
 
 
-class DeltaTrigger(Trigger[T, Window]):
-    """Fires when an element is further than a threshold from the one that it fired for last, or from the first one."""
+class DeltaTrigger(_WithoutTimers[T, Window]):
+    """Fires when an element is further than a threshold from the last one it fired for, or else from the first one."""
 
     def __init__(
         self,
@@ -289,15 +280,9 @@ class DeltaTrigger(Trigger[T, Window]):
             return TriggerResult.FIRE
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
         raise GraphError(
-            "DeltaTrigger can't be used with windows that merge: of two last elements none is the last one."
+            "DeltaTrigger can't be used with merging windows: each has its own last element, and none counts for both."
         )
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
@@ -308,7 +293,7 @@ class DeltaTrigger(Trigger[T, Window]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """Fires when the trigger it holds does, and empties the window each time."""
+    """Fires when its nested trigger fires, and empties the window each time."""
 
     def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
         if not isinstance(nested_trigger, Trigger):
@@ -345,18 +330,12 @@ class PurgingTrigger(Trigger[T, Window]):
         return f"PurgingTrigger({self.nested_trigger!r})"
 
 
-class NeverTrigger(Trigger[T, GlobalWindow]):
-    """Never fires: the default of :class:`GlobalWindows`, which is of use only with a trigger of your choice."""
+class NeverTrigger(_WithoutTimers[T, GlobalWindow]):
+    """Never fires: the default of :class:`GlobalWindows`, which therefore need a trigger of your choice."""
 
     def on_element(
         self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: GlobalWindow, ctx: Trigger.OnMergeContext) -> None:

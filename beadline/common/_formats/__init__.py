@@ -16,12 +16,12 @@ _MODULES = {
 
 
 def find_row_format(module: str, name: str) -> Any:
-    """The class called ``name``; one that says what is missing when it is used, if there is none yet.
+    """The class called ``name``; if Beadline lacks it, a class that says so when it is used.
 
-    Schemas derive from classes of :mod:`beadline.common.serialization`, which offers them as well: they are found when
-    somebody asks.
+    Schemas derive from classes of :mod:`beadline.common.serialization`, which offers them as well: so they are found
+    only when they are used.
 
-    :param module: who is asked for it
+    :param module: the module that a program imports it from
     :raises AttributeError: if it is no row format's name
     """
     if name not in _MODULES:

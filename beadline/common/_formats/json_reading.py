@@ -13,17 +13,9 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any
 
+from beadline.common._types.collections import ElementsTypeInfo
 from beadline.common._types.javatext import double_text, to_float32
-from beadline.common.typeinfo import (
-    BasicArrayTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
-    RowTypeInfo,
-    TypeInformation,
-    Types,
-)
+from beadline.common.typeinfo import MapTypeInfo, PrimitiveArrayTypeInfo, RowTypeInfo, TypeInformation, Types
 from beadline.common.types import Row, new_row
 from beadline.errors import UnsupportedFeatureError
 
@@ -68,10 +60,8 @@ def reader_of(type_info: TypeInformation, strict: bool, forgiving: bool) -> Read
     if type_info == Types.PRIMITIVE_ARRAY(Types.BYTE()):
         return _bytes
     if isinstance(type_info, PrimitiveArrayTypeInfo):
-        return _list_reader(reader_of(type_info._element_type, strict, forgiving))
-    if isinstance(type_info, (BasicArrayTypeInfo, ObjectArrayTypeInfo)):
-        return _list_reader(nullable(type_info._element_type))
-    if isinstance(type_info, ListTypeInfo):
+        return _list_reader(reader_of(type_info.elem_type, strict, forgiving))
+    if isinstance(type_info, ElementsTypeInfo):
         return _list_reader(nullable(type_info.elem_type))
     for simple, read in _SIMPLE:
         if simple == type_info:
@@ -138,7 +128,7 @@ def _text(node: Any) -> str:
 
 
 def _scalar(node: Any) -> str:
-    """The text of a scalar to parse; of an array or object there is none."""
+    """The text of a scalar to parse; empty for an array or object."""
     return "" if isinstance(node, (list, dict)) else _text(node).strip()
 
 
@@ -161,7 +151,7 @@ def _any_whole(node: Any) -> int:
         return node
     text = _scalar(node)
     if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{_text(node)!r} is no whole number")
+        raise ValueError(f"{_text(node)!r} is not a whole number")
     return int(text)
 
 
@@ -173,7 +163,7 @@ def _real(node: Any) -> float:
             return float("inf") if node > 0 else float("-inf")
     text = _scalar(node)
     if not _REAL.fullmatch(text):
-        raise ValueError(f"{_text(node)!r} is no number")
+        raise ValueError(f"{_text(node)!r} is not a number")
     return float(text)
 
 
@@ -184,7 +174,7 @@ def _decimal(node: Any) -> Decimal:
         return Decimal(node)
     text = _scalar(node)
     if not _REAL.fullmatch(text) or text[-1] in "Ny":
-        raise ValueError(f"{_text(node)!r} is no decimal number")
+        raise ValueError(f"{_text(node)!r} is not a decimal number")
     return Decimal(text)
 
 

@@ -21,10 +21,10 @@ _SHOWN = 500
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """Reads a JSON object as a row: the fields by their names, whatever else the object has is left out.
+    """Reads a JSON object as a row: the fields by their names; other members of the object are left out.
 
-    Values are converted as Flink does it: ``"5"`` is an INT, ``1`` a STRING, null is None. Where Flink would lose data
-    without a word, this is an error: text after the object, an array where a map or bytes are declared, null in a
+    Values are converted as in Flink: ``"5"`` is an INT, ``1`` a STRING, null is None. Where Flink would silently lose
+    data, this is an error: text after the object, an array where a map or bytes are declared, null in a
     primitive array.
 
     Make one with :meth:`builder`.
@@ -172,7 +172,7 @@ def _row_type(type_info: object, owner: str) -> RowTypeInfo:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _shown(message: bytes) -> str:

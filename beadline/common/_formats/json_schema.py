@@ -13,7 +13,7 @@ _STRING_FORMATS = {"date": Types.SQL_DATE, "time": Types.SQL_TIME, "date-time": 
 
 
 def type_of_json_schema(text: str) -> TypeInformation:
-    """Follows references within the document; ``null`` next to another type only says what every field may be.
+    """Follows references within the document; ``null`` next to another type has no effect: every field may be null.
 
     :raises ConfigurationError: if it is no JSON schema
     :raises UnsupportedFeatureError: if there is no type for what it describes
@@ -21,7 +21,7 @@ def type_of_json_schema(text: str) -> TypeInformation:
     try:
         root = json.loads(text)
     except ValueError as error:
-        raise ConfigurationError(f"The JSON schema is no JSON: {error}. Names need double quotes.") from None
+        raise ConfigurationError(f"The JSON schema is not JSON: {error}. Names need double quotes.") from None
     found = _type_of(root, root, "#", ())
     if found is None:
         raise UnsupportedFeatureError("The JSON schema describes nothing but null, and there is no such type.")
@@ -42,7 +42,7 @@ def _type_of(node: Any, root: Any, place: str, followed: tuple[str, ...]) -> Typ
         found += [_type_of_kind(kind, node, root, place, followed) for kind in kinds]
     elif isinstance(reference, str) and "oneOf" not in node:
         if reference in followed:
-            raise UnsupportedFeatureError(f"JSON schema, {place}: {reference} contains itself, a row can't.")
+            raise UnsupportedFeatureError(f"JSON schema, {place}: {reference} contains itself, which a row can't.")
         found.append(_type_of(_referred(reference, root, place), root, reference, (*followed, reference)))
     for index, choice in enumerate(node.get("oneOf", ())):
         found.append(_type_of(choice, root, f"{place}/oneOf/{index}", followed))

@@ -8,17 +8,9 @@ from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any
 
+from beadline.common._types.collections import ElementsTypeInfo
 from beadline.common._types.javatext import boolean_text, decimal_text, double_text, float_text
-from beadline.common.typeinfo import (
-    BasicArrayTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
-    RowTypeInfo,
-    TypeInformation,
-    Types,
-)
+from beadline.common.typeinfo import MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from beadline.errors import UnsupportedFeatureError
 
 Writer = Callable[[Any], str]
@@ -53,10 +45,8 @@ def writer_of(type_info: TypeInformation) -> Writer:
         return write_map
     if type_info == Types.PRIMITIVE_ARRAY(Types.BYTE()):
         return lambda value: f'"{base64.b64encode(value).decode()}"'
-    if isinstance(type_info, (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo)):
-        write_element = nullable(
-            type_info.elem_type if isinstance(type_info, ListTypeInfo) else type_info._element_type
-        )
+    if isinstance(type_info, ElementsTypeInfo):
+        write_element = nullable(type_info.elem_type)
         return lambda value: f"[{','.join(map(write_element, value))}]"
     for simple, write in _SIMPLE:
         if simple == type_info:

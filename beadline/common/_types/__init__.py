@@ -1,1 +1,1 @@
-"""The classes behind :mod:`beadline.common.typeinfo`, one family a file."""
+"""The classes of :mod:`beadline.common.typeinfo`, one file per family."""

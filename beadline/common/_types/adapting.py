@@ -1,4 +1,4 @@
-"""What Flink makes of values in a collection that are not of the declared type: Java converts them on the way in."""
+"""How Flink converts values in a collection that are not of the declared type: Java does it on the way in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from beadline.common._types.base import TypeInformation
 from beadline.common._types.basic import BasicType, BasicTypeInfo, bounds_of
-from beadline.common._types.collections import ListTypeInfo, MapTypeInfo, _ElementTypeInfo
+from beadline.common._types.collections import ElementsTypeInfo, MapTypeInfo
 from beadline.common._types.composite import RowTypeInfo, TupleTypeInfo
 from beadline.common._types.javatext import boolean_text, decimal_text, double_text
 from beadline.common.types import Row, new_row
@@ -30,9 +30,8 @@ def adapted(info: TypeInformation, value: Any, wrapping: bool) -> Any:
     """
     if isinstance(info, BasicTypeInfo):
         return _basic(info, value, wrapping)
-    if isinstance(info, ListTypeInfo | _ElementTypeInfo) and isinstance(value, list | tuple):
-        element = info.elem_type if isinstance(info, ListTypeInfo) else info._element_type
-        return [adapted(element, item, wrapping) for item in value]
+    if isinstance(info, ElementsTypeInfo) and isinstance(value, list | tuple):
+        return [adapted(info.elem_type, item, wrapping) for item in value]
     if isinstance(info, MapTypeInfo) and isinstance(value, dict):
         key_type, value_type = info._key_type_info, info._value_type_info
         return {adapted(key_type, k, wrapping): adapted(value_type, v, wrapping) for k, v in value.items()}

@@ -47,7 +47,7 @@ ClassType = Callable[[type], TypeInformation | None]
 
 
 def annotation_of(cls: type, name: str) -> tuple[Any, type]:
-    """What a field is annotated with, and the class that does it; ``Any`` if nobody does."""
+    """The annotation of a field, and the class that has it; ``Any`` if there is none."""
     for owner in cls.__mro__:
         try:
             annotations = inspect.get_annotations(owner)
@@ -59,9 +59,9 @@ def annotation_of(cls: type, name: str) -> tuple[Any, type]:
 
 
 def type_of_annotation(annotation: Any, owner: type, class_type: ClassType) -> TypeInformation:
-    """The type of values that an annotation in a class asks for; what has no type of its own is any Python object.
+    """The type of values that an annotation in a class asks for; without a type of its own it is any Python object.
 
-    :param class_type: what to make of classes with fields
+    :param class_type: gives the type of classes with fields
     """
     annotation = _resolved(annotation, owner)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -94,7 +94,7 @@ def _takes_none(annotation: Any, owner: type) -> bool:
 
 
 def _resolved(annotation: Any, owner: type) -> Any:
-    """What an annotation that is text refers to, ``Any`` if nobody knows."""
+    """What an annotation that is text refers to, ``Any`` if that is unknown."""
     if isinstance(annotation, typing.ForwardRef):
         annotation = annotation.__forward_arg__
     if not isinstance(annotation, str):

@@ -53,7 +53,7 @@ class TypeInformation(WithoutJava):
         return None
 
     def all_plain(self, values: list[Any]) -> bool:
-        """Whether all of these surely pass as they are: a look at all of them at once, which need not notice."""
+        """Whether all of these surely pass as they are. False is not certain: it is one quick look at all of them."""
         return False
 
     def is_immutable(self) -> bool:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from beadline.common._types.base import Converter, Formatter, TypeInformation
+from beadline.common._types.base import Converter, Formatter, TypeInformation, nullable
 from beadline.common._types.javatext import (
     boolean_text,
     decimal_text,
@@ -37,6 +37,10 @@ class BasicType(Enum):
     BIG_INT = "BigInteger"
     BIG_DEC = "BigDecimal"
     INSTANT = "Instant"
+
+
+def _maker(name: str) -> staticmethod[[], BasicTypeInfo]:
+    return staticmethod(lambda: basic_type_info(name))
 
 
 class BasicTypeInfo(TypeInformation):
@@ -77,53 +81,18 @@ class BasicTypeInfo(TypeInformation):
     def __reduce__(self) -> tuple[Any, ...]:
         return basic_type_info, (self._basic_type.name,)
 
-    @staticmethod
-    def STRING_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("STRING")
-
-    @staticmethod
-    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("BOOLEAN")
-
-    @staticmethod
-    def BYTE_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("BYTE")
-
-    @staticmethod
-    def SHORT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("SHORT")
-
-    @staticmethod
-    def INT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("INT")
-
-    @staticmethod
-    def LONG_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("LONG")
-
-    @staticmethod
-    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("FLOAT")
-
-    @staticmethod
-    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("DOUBLE")
-
-    @staticmethod
-    def CHAR_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("CHAR")
-
-    @staticmethod
-    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("BIG_INT")
-
-    @staticmethod
-    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("BIG_DEC")
-
-    @staticmethod
-    def INSTANT_TYPE_INFO() -> BasicTypeInfo:
-        return basic_type_info("INSTANT")
+    STRING_TYPE_INFO = _maker("STRING")
+    BOOLEAN_TYPE_INFO = _maker("BOOLEAN")
+    BYTE_TYPE_INFO = _maker("BYTE")
+    SHORT_TYPE_INFO = _maker("SHORT")
+    INT_TYPE_INFO = _maker("INT")
+    LONG_TYPE_INFO = _maker("LONG")
+    FLOAT_TYPE_INFO = _maker("FLOAT")
+    DOUBLE_TYPE_INFO = _maker("DOUBLE")
+    CHAR_TYPE_INFO = _maker("CHAR")
+    BIG_INT_TYPE_INFO = _maker("BIG_INT")
+    BIG_DEC_TYPE_INFO = _maker("BIG_DEC")
+    INSTANT_TYPE_INFO = _maker("INSTANT")
 
 
 class InstantTypeInfo(BasicTypeInfo):
@@ -300,10 +269,6 @@ _PLAIN_TESTS = {
 }
 
 
-def _instant_or_null(value: Instant | None) -> str:
-    return "null" if value is None else instant_text(value)
-
-
 _TEXTS: dict[BasicType, Formatter] = {
     BasicType.STRING: str,
     BasicType.BYTE: str,
@@ -316,7 +281,7 @@ _TEXTS: dict[BasicType, Formatter] = {
     BasicType.CHAR: str,
     BasicType.BIG_INT: str,
     BasicType.BIG_DEC: decimal_text,
-    BasicType.INSTANT: _instant_or_null,
+    BasicType.INSTANT: nullable(instant_text),
 }
 
 _INSTANCES: dict[str, BasicTypeInfo] = {

@@ -26,7 +26,7 @@ _Missing: Any = type(dataclasses.MISSING)
 class ClassField:
     """A field of a class.
 
-    :ivar default: whether the class says what the field is where nobody gives it
+    :ivar default: whether the field has a default
     """
 
     name: str
@@ -146,7 +146,7 @@ class ClassTypeInfo(TypeInformation):
 
 
 def _described(cls: Any, around: tuple[type, ...]) -> ClassTypeInfo:
-    """:param around: the classes whose fields led here; one that comes back to itself ends in any Python object"""
+    """:param around: the classes whose fields led here; one of them met again becomes any Python object"""
     kind = kind_of(cls)
     if kind is None:
         hint = f"; write Types.CLASS({type(cls).__name__})" if kind_of(type(cls)) else ""

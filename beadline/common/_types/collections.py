@@ -25,19 +25,19 @@ _PRIMITIVES = frozenset(
 )
 
 
-class _ElementTypeInfo(TypeInformation):
-    """What the array types have in common: they take a list or tuple and give a list."""
+class ElementsTypeInfo(TypeInformation):
+    """What lists and arrays have in common: they take a list or tuple and give a list."""
 
     _none_allowed = True
 
     def __init__(self, element_type: TypeInformation) -> None:
-        self._element_type = checked_type(type(self).__name__, "element type", element_type)
+        self.elem_type = checked_type(type(self).__name__, "element type", element_type)
 
     def converter(self) -> Converter:
-        return list_converter(self, self._element_type.converter(), self._none_allowed)
+        return list_converter(self, self.elem_type.converter(), self._none_allowed)
 
     def java_text(self) -> Formatter:
-        text = nullable(self._element_type.java_text())
+        text = nullable(self.elem_type.java_text())
 
         def format_elements(value: Sequence[Any]) -> str:
             return sequence_text(map(text, value))
@@ -45,26 +45,26 @@ class _ElementTypeInfo(TypeInformation):
         return format_elements
 
     def _identity(self) -> tuple[Any, ...]:
-        return (self._element_type,)
+        return (self.elem_type,)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}<{self._element_type}>"
+        return f"{type(self).__name__}<{self.elem_type}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._element_type,)
+        return type(self), (self.elem_type,)
 
 
-class PrimitiveArrayTypeInfo(_ElementTypeInfo):
+class PrimitiveArrayTypeInfo(ElementsTypeInfo):
     """An array of numbers, booleans or characters without None. An array of bytes is a ``bytes``."""
 
     _none_allowed = False
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
-        _check_element("Types.PRIMITIVE_ARRAY", self._element_type, _PRIMITIVES)
+        _check_element("Types.PRIMITIVE_ARRAY", self.elem_type, _PRIMITIVES)
 
     def _is_bytes(self) -> bool:
-        return isinstance(self._element_type, BasicTypeInfo) and self._element_type._basic_type is BasicType.BYTE
+        return isinstance(self.elem_type, BasicTypeInfo) and self.elem_type._basic_type is BasicType.BYTE
 
     def converter(self) -> Converter:
         return _bytes_converter(self) if self._is_bytes() else super().converter()
@@ -73,19 +73,19 @@ class PrimitiveArrayTypeInfo(_ElementTypeInfo):
         return _signed_bytes_text if self._is_bytes() else super().java_text()
 
 
-class BasicArrayTypeInfo(_ElementTypeInfo):
+class BasicArrayTypeInfo(ElementsTypeInfo):
     """An array of numbers, booleans, characters or strings; elements may be None."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         super().__init__(element_type)
-        _check_element("Types.BASIC_ARRAY", self._element_type, _PRIMITIVES | {BasicType.STRING})
+        _check_element("Types.BASIC_ARRAY", self.elem_type, _PRIMITIVES | {BasicType.STRING})
 
 
-class ObjectArrayTypeInfo(_ElementTypeInfo):
+class ObjectArrayTypeInfo(ElementsTypeInfo):
     """An array of anything; elements may be None."""
 
 
-class ListTypeInfo(TypeInformation):
+class ListTypeInfo(ElementsTypeInfo):
     """The type of a ``list``; elements may be None."""
 
     def __init__(self, element_type: TypeInformation) -> None:
@@ -95,7 +95,7 @@ class ListTypeInfo(TypeInformation):
         return ListTypeInfo(self.elem_type.held())
 
     def converter(self) -> Converter:
-        checked = list_converter(self, self.elem_type.converter(), none_allowed=True)
+        checked = super().converter()
         if self.elem_type != BasicTypeInfo.BYTE_TYPE_INFO():
             return checked
 
@@ -105,23 +105,12 @@ class ListTypeInfo(TypeInformation):
         return convert
 
     def java_text(self) -> Formatter:
-        text = nullable(self.elem_type.java_text())
+        text = super().java_text()
 
         def format_list(value: Sequence[Any]) -> str:
-            if isinstance(value, bytes):
-                return _signed_bytes_text(value)
-            return sequence_text(map(text, value))
+            return _signed_bytes_text(value) if isinstance(value, bytes) else text(value)
 
         return format_list
-
-    def _identity(self) -> tuple[Any, ...]:
-        return (self.elem_type,)
-
-    def __repr__(self) -> str:
-        return f"ListTypeInfo<{self.elem_type}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ListTypeInfo, (self.elem_type,)
 
 
 class MapTypeInfo(TypeInformation):

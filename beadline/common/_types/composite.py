@@ -11,7 +11,22 @@ from beadline.common.types import Row, RowKind
 from beadline.errors import ConfigurationError
 
 
-class RowTypeInfo(TypeInformation):
+class _FieldsTypeInfo(TypeInformation):
+    """What rows and tuples have in common."""
+
+    _field_types: list[TypeInformation]
+
+    def get_field_types(self) -> list[TypeInformation]:
+        return self._field_types
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def _identity(self) -> tuple[Any, ...]:
+        return tuple(self._field_types)
+
+
+class RowTypeInfo(_FieldsTypeInfo):
     """The type of :class:`~beadline.common.types.Row`; each field may be None.
 
     Two row types are equal if their field types are, whatever the names.
@@ -34,12 +49,6 @@ class RowTypeInfo(TypeInformation):
         """Where the field is; -1 if the type was made without names."""
         return -1 if self._field_names is None else self._field_names.index(field_name)
 
-    def get_field_types(self) -> list[TypeInformation]:
-        return self._field_types
-
-    def need_conversion(self) -> bool:
-        return True
-
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
         """The number of the row kind, then the fields."""
         if obj is None:
@@ -56,9 +65,6 @@ class RowTypeInfo(TypeInformation):
         else:
             raise ValueError(f"{obj!r} can't become a row: use a Row, a tuple, a list or a dict.")
         return kind.value, *_fields_to_internal(self._field_types, values)
-
-    def from_internal_type(self, obj: Any) -> Any:
-        return obj
 
     def converter(self) -> Converter:
         return row_converter(self, self.get_field_names(), [field.converter() for field in self._field_types])
@@ -82,9 +88,6 @@ class RowTypeInfo(TypeInformation):
 
         return format_inner_row
 
-    def _identity(self) -> tuple[Any, ...]:
-        return tuple(self._field_types)
-
     def __repr__(self) -> str:
         if self._field_names:
             pairs = zip(self._field_names, self._field_types, strict=True)
@@ -96,17 +99,11 @@ class RowTypeInfo(TypeInformation):
         return RowTypeInfo, arguments if self._field_names is None else (*arguments, self._field_names)
 
 
-class TupleTypeInfo(TypeInformation):
+class TupleTypeInfo(_FieldsTypeInfo):
     """The type of a ``tuple`` with a fixed number of fields, none of them None."""
 
     def __init__(self, field_types: list[TypeInformation]) -> None:
         self._field_types = checked_types("Types.TUPLE", field_types)
-
-    def get_field_types(self) -> list[TypeInformation]:
-        return self._field_types
-
-    def need_conversion(self) -> bool:
-        return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
         if obj is None:
@@ -114,9 +111,6 @@ class TupleTypeInfo(TypeInformation):
         if not isinstance(obj, (tuple, list, Row)):
             raise ValueError(f"{obj!r} can't become a tuple: use a tuple, a list or a Row.")
         return _fields_to_internal(self._field_types, list(obj))
-
-    def from_internal_type(self, obj: Any) -> Any:
-        return obj
 
     def converter(self) -> Converter:
         tests = [field.plain_test() for field in self._field_types]
@@ -135,9 +129,6 @@ class TupleTypeInfo(TypeInformation):
             return sequence_text((text(item) for text, item in zip(texts, value, strict=True)), "(", ")", ",")
 
         return format_tuple
-
-    def _identity(self) -> tuple[Any, ...]:
-        return tuple(self._field_types)
 
     def __repr__(self) -> str:
         return f"TupleTypeInfo({', '.join(map(str, self._field_types))})"

@@ -1,8 +1,8 @@
 """Checking the fields of tuples and rows, which runs once for every record.
 
-The function for the plain case is written out field by field and compiled for the declared width: that costs a third of
-what a loop over the fields does. What is not the plain case (another class, another width, a field that does not
-fit) leaves this short way and may be slow.
+The function for the plain case is generated field by field and compiled for the declared width: that costs a third of
+what a loop over the fields does. Every other case (another class, another width, a field that does not
+fit) leaves this short path and may be slow.
 """
 
 from __future__ import annotations

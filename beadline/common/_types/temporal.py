@@ -8,7 +8,7 @@ import time
 from enum import Enum
 from typing import Any
 
-from beadline.common._types.base import Converter, Formatter, TypeInformation
+from beadline.common._types.base import Converter, Formatter, TypeInformation, nullable
 from beadline.common._types.javatext import local_date_time_text, local_time_text, time_text, timestamp_text
 from beadline.common._types.mismatch import mismatch
 
@@ -69,13 +69,18 @@ class SqlTimeTypeInfo(TypeInformation):
         return TimestampTypeInfo()
 
 
-class DateTypeInfo(TypeInformation):
+class _ConvertedTypeInfo(TypeInformation):
+    def need_conversion(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class DateTypeInfo(_ConvertedTypeInfo):
     """The type of ``datetime.date``."""
 
     EPOCH_ORDINAL = _EPOCH_ORDINAL
-
-    def need_conversion(self) -> bool:
-        return True
 
     def to_internal_type(self, d: datetime.date | None) -> int | None:
         """Days since 1970-01-01."""
@@ -90,18 +95,12 @@ class DateTypeInfo(TypeInformation):
     def java_text(self) -> Formatter:
         return datetime.date.isoformat
 
-    def __repr__(self) -> str:
-        return "DateTypeInfo"
 
-
-class TimeTypeInfo(TypeInformation):
+class TimeTypeInfo(_ConvertedTypeInfo):
     """The type of ``datetime.time``, without time zone and exact to the millisecond."""
 
     # PyFlink counts a naive time from local midnight: the zone's offset at the epoch is taken off.
     EPOCH_ORDINAL = calendar.timegm(time.localtime(0)) * _MICROS
-
-    def need_conversion(self) -> bool:
-        return True
 
     def to_internal_type(self, t: datetime.time | None) -> int | None:
         """Microseconds since midnight in UTC."""
@@ -124,15 +123,9 @@ class TimeTypeInfo(TypeInformation):
     def java_text(self) -> Formatter:
         return time_text
 
-    def __repr__(self) -> str:
-        return "TimeTypeInfo"
 
-
-class TimestampTypeInfo(TypeInformation):
+class TimestampTypeInfo(_ConvertedTypeInfo):
     """The type of ``datetime.datetime``, without time zone and exact to the millisecond."""
-
-    def need_conversion(self) -> bool:
-        return True
 
     def to_internal_type(self, dt: datetime.datetime | None) -> int | None:
         """Microseconds since 1970-01-01T00:00Z; a naive value is taken as local time."""
@@ -152,9 +145,6 @@ class TimestampTypeInfo(TypeInformation):
 
     def java_text(self) -> Formatter:
         return timestamp_text
-
-    def __repr__(self) -> str:
-        return "TimestampTypeInfo"
 
 
 class LocalTimeTypeInfo(TypeInformation):
@@ -183,12 +173,7 @@ class LocalTimeTypeInfo(TypeInformation):
         return convert
 
     def java_text(self) -> Formatter:
-        text = _LOCAL_TEXTS[self._time_type]
-
-        def format_local(value: Any) -> str:
-            return "null" if value is None else text(value)
-
-        return format_local
+        return nullable(_LOCAL_TEXTS[self._time_type])
 
     def _identity(self) -> tuple[Any, ...]:
         return (self._time_type,)

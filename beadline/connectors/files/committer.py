@@ -1,7 +1,7 @@
 """Gathers the pieces of a file sink into parts, one per bucket and subtask, and brings them out.
 
 The counters of parts are in the checkpoint. Parts that were published after the checkpoint that is restored are
-removed, and their rows come again; what a consumer has taken by then can't be taken back.
+removed, and their rows come again; what a consumer has read by then can't be taken back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from beadline.connectors.files.pieces import Piece, paths_of, spilled, with_data
 from beadline.connectors.files.place import Place, publish
 from beadline.connectors.files.policy import RollingPolicy
 from beadline.connectors.sink import Committer, Held
-from beadline.state.files import parent, sync
+from beadline.state.segments.files import parent, sync
 
 _LOG = logging.getLogger("beadline")
 
@@ -33,7 +33,7 @@ class _OpenPart:
 
 
 class FileCommitter(Committer):
-    """A part is ``{"target": path, "pieces": […]}``; what a committable is, its place knows."""
+    """A part is ``{"target": path, "pieces": […]}``; its place knows what a committable is."""
 
     def __init__(self, place: Place, policy: RollingPolicy) -> None:
         self._place = place
@@ -121,14 +121,14 @@ class FileCommitter(Committer):
                 self._place.remove(path)
 
     def _give_up_others(self, needed: list[Held]) -> None:
-        """Of what drivers up to this one made ready, only what is named stays."""
+        """Remove what drivers up to this one made ready, except what is named."""
         named = {self._place.key_of(committable) for held in needed for committable in held.committables}
         for key, _ in list(self._place.ready()):
             if key not in named:
                 self._place.give_up(key)
 
     def portable(self, snapshot: Any, parts: list[Any]) -> Any:
-        """What was handed out is open again, before the rows that came later: who restores it gives it a name."""
+        """What was handed out is open again, before the rows that came later: the job that restores it names it."""
         merged: dict[tuple[str, int], _OpenPart] = {}
         handed_out = [_OpenPart(0, 0, _pieces(part["pieces"])) for part in parts]
         for part in [*handed_out, *_parts(snapshot)]:
@@ -149,7 +149,7 @@ class FileCommitter(Committer):
         for held in needed:
             kept |= paths_of(_pieces_of(held))
         for path in candidates - kept:
-            # What another job staged, from whose checkpoint this one started, is not ours to remove.
+            # What another job staged is not ours to remove, even if this one started from its checkpoint.
             if parent(parent(path)) == self._names.all_staged:
                 with contextlib.suppress(OSError):
                     self._place.remove(path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
 
-from beadline.state.files import join, local_path
+from beadline.state.segments.files import join, local_path
 
 STAGING = ".staging-"
 
@@ -61,6 +61,6 @@ class Names:
         return join(self.base, *(names if local_path(self.base) is not None else map(quote, names)))
 
     def part(self, name: str) -> PartName | None:
-        """What a file name tells, None if it is none of this sink's parts."""
+        """What a file name tells, None if it is not a part of this sink."""
         found = re.fullmatch(rf"{re.escape(self.stem)}(?:_(\d+))?-(\d+)-(\d+){re.escape(self.suffix)}", name)
         return PartName(int(found[1] or 0), int(found[2]), int(found[3])) if found else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.state.disks import naming
-from beadline.state.files import join, local_path, read_file, write_remote
+from beadline.state.segments.files import join, local_path, read_file, write_remote
 
 _INLINE = 1 << 16
 _READ = 8 << 20
@@ -38,7 +38,7 @@ def of_rows(folder: str, bucket: str, subtask: int, rows: list[bytes]) -> Piece:
 
 
 def in_file(folder: str, bucket: str, subtask: int, rows: list[bytes]) -> Piece:
-    """Rows in a file with a name of its own: a lost attempt's file is never read."""
+    """Rows in a file with a unique name: a lost attempt's file is never read."""
     path = join(folder, uuid.uuid4().hex)
     if local_path(path) is None:
         write_remote(path, rows)
@@ -49,7 +49,7 @@ def in_file(folder: str, bucket: str, subtask: int, rows: list[bytes]) -> Piece:
 
 
 def spilled(pieces: list[Piece], folder: str) -> list[Piece]:
-    """The same rows, with small pieces that have become many put into files: checkpoints carry what is in memory."""
+    """The same rows. If there are many small pieces, they are put into files: checkpoints carry what is in memory."""
     if sum(piece.size for piece in pieces if piece.data is not None) <= _INLINE:
         return pieces
     kept: list[Piece] = []

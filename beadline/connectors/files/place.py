@@ -1,7 +1,7 @@
 """Where the parts of a file sink appear.
 
 A part must appear whole, at one moment, and only once, even if a consumer has taken it away since. So a place makes it
-ready first, and making it appear uses up what was made ready: what is not there any more has appeared.
+ready first, and making it appear uses up what was made ready: if that is gone, the part has appeared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from beadline.connectors.files.names import Names, PartName
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
-from beadline.state.files import local_path
+from beadline.state.segments.files import local_path
 
 # pyarrow.fs moves a file there in one act of the server.
 _RENAMING = frozenset({"hdfs", "viewfs"})
@@ -91,8 +91,8 @@ def check_base(path: str) -> None:
         host = urlsplit(path).netloc
         if host not in ("", "localhost"):
             raise ConfigurationError(
-                f"{path} names a host, '{host}', and files can be written to this one only: write file:///{host}… for "
-                "a path from the root, or a path without file: for a relative one"
+                f"{path} names the host '{host}', but files can only be written on this host: write file:///{host}… "
+                "for a path from the root, or a path without file: for a relative one"
             )
     elif local_path(path) is None:
         scheme = urlsplit(path).scheme
@@ -102,7 +102,6 @@ def check_base(path: str) -> None:
             require_boto3()
         elif scheme not in _RENAMING:
             raise UnsupportedFeatureError(
-                f"FileSink can't write to {path}: of {scheme}:// Beadline knows neither an atomic rename nor uploads "
-                "that are completed later, so files could appear twice or half written. It writes to mounted file "
-                "systems, s3:// and hdfs://"
+                f"FileSink can't write to {path}: Beadline knows no atomic rename and no delayed upload for "
+                f"{scheme}://, so files could appear twice or half written. Use a mounted file system, s3:// or hdfs://"
             )

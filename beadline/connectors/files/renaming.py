@@ -17,7 +17,7 @@ from beadline.connectors.files.names import STAGING, PartName
 from beadline.connectors.files.pieces import Piece, content_of
 from beadline.connectors.files.place import Place
 from beadline.state.disks import naming
-from beadline.state.files import (
+from beadline.state.segments.files import (
     base_name,
     delete_file,
     delete_folder,
@@ -103,7 +103,7 @@ def publish_file(committable: dict[str, Any]) -> None:
     1. a file of that size is there already: the part has appeared, and of what was made ready only the name is left, as
        some file systems do if the machine crashes in a rename. Anything else at that place is not ours to replace
     2. rename. Of two attempts one wins, and the other finds nothing to rename
-    3. nothing to rename: the part has appeared before, and who took it away since has it
+    3. nothing to rename: the part has appeared before, and a consumer has taken it away since
     4. make both names durable, also after a rename whose attempt died before it could
     """
     source, target = committable["source"], committable["target"]
@@ -112,8 +112,8 @@ def publish_file(committable: dict[str, Any]) -> None:
         there = _size(target)
         if there is not None and there != committable["size"] and _size(source) is not None:
             raise FileExistsError(
-                f"{target} can't be published with {committable['size']} bytes: a file of {there} bytes is there that "
-                "this sink did not write. Move it away, and the job will go on"
+                f"{target} can't be published with {committable['size']} bytes: another file of {there} bytes, which "
+                "this sink did not write, is in its place. Move it away, and the job will go on"
             )
         if there is not None:
             delete_file(source)
@@ -136,7 +136,7 @@ def publish_file(committable: dict[str, Any]) -> None:
 
 
 def _size(path: str) -> int | None:
-    """None only if there is no such file: that nobody can tell is an error."""
+    """None only if there is no such file; if that is unknown, it is an error."""
     local = local_path(path)
     if local is None:
         return size_of(path)
@@ -147,7 +147,7 @@ def _size(path: str) -> int | None:
 
 
 def _check_mounted(source: str) -> None:
-    """A file system that is away is no proof that a part has appeared."""
+    """A file system that can't be reached is no proof that a part has appeared."""
     base = parent(parent(parent(source)))
     if not is_folder(base):
         raise FileNotFoundError(

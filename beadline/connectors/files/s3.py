@@ -1,4 +1,4 @@
-"""Parts that appear by the end of a multipart upload: on S3 and servers that speak like it.
+"""Parts that appear when a multipart upload is completed: on S3 and servers with the same protocol.
 
 S3 has no rename. A part is made ready by uploading it to the key where it is to appear, without completing the upload.
 Completing makes it appear and uses the upload up, in one act of the server. ``pyarrow.fs`` can't do that, so these
@@ -142,8 +142,7 @@ class Uploads(Place):
 def publish_upload(committable: dict[str, Any]) -> None:
     """Make a part appear.
 
-    1. an upload that is not there any more has been completed: the part has appeared before, and who took it away since
-       has it
+    1. an upload that is gone has been completed: the part has appeared before, and a consumer may have taken it away
     2. another object is at that place: not ours to replace
     3. complete the upload. Of two attempts one wins, and the other finds no upload
     """
@@ -154,8 +153,8 @@ def publish_upload(committable: dict[str, Any]) -> None:
         there = _size_of(at)
         if there is not None and _is_open(at, upload):
             raise FileExistsError(
-                f"{committable['target']} can't be published with {size} bytes: an object of {there} bytes is there "
-                "that this sink did not write. Move it away, and the job will go on"
+                f"{committable['target']} can't be published with {size} bytes: another object of {there} bytes, "
+                "which this sink did not write, is in its place. Move it away, and the job will go on"
             )
         parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(committable["etags"], 1)]
         try:
@@ -222,7 +221,7 @@ def address_of(uri: str) -> Address:
 
 @lru_cache(maxsize=16)
 def _client(user: str, query: str) -> Any:
-    """One client a process and place: making it reads credentials and models from disk."""
+    """One client per process and place: making it reads credentials and models from disk."""
     require_boto3()
     import boto3
     from botocore.config import Config
@@ -231,7 +230,7 @@ def _client(user: str, query: str) -> Any:
     access, _, secret = user.partition(":")
     config: dict[str, Any] = {
         "retries": {"mode": "standard", "max_attempts": 5},
-        # Servers that only speak like S3 do not know the newer checksums.
+        # Servers that only have the protocol of S3 do not know the newer checksums.
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",
     }

@@ -14,7 +14,7 @@ from beadline.connectors.files.pieces import of_rows
 from beadline.connectors.files.place import check_base, place_of
 from beadline.connectors.files.policy import RollingPolicy
 from beadline.connectors.sink import Committer, StagedSink, Stager
-from beadline.state.files import local_path
+from beadline.state.segments.files import local_path
 
 __all__ = ["RollingPolicy", "RowFileSink"]
 
@@ -42,10 +42,6 @@ class RowFileSink(StagedSink):
     def names(self) -> Names:
         return Names(self.base_path, self.prefix, self.suffix, self.run, self.epoch)
 
-    @property
-    def staging(self) -> str:
-        return self.names.staging
-
     def stager(self, subtask: int, step: int, now: int) -> Stager:
         return _RowStager(self, subtask, now)
 
@@ -54,7 +50,7 @@ class RowFileSink(StagedSink):
 
 
 def _absolute(path: str) -> str:
-    """One spelling for a place. Checkpoints name files, and whoever resumes the job may do so from another folder."""
+    """One spelling for a place. Checkpoints name files, and the job may be resumed from another folder."""
     local = local_path(path)
     if local is not None:
         return os.path.abspath(local)
@@ -76,5 +72,5 @@ class _RowStager(Stager):
             self._buckets.setdefault(bucket_of(record, now), []).append(encode(record))
 
     def finish(self) -> list[Any]:
-        folder = self._sink.staging
+        folder = self._sink.names.staging
         return [of_rows(folder, bucket, self._subtask, rows) for bucket, rows in self._buckets.items()]

@@ -20,7 +20,7 @@ class StreamFormat:
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """One record a line."""
+        """One record per line."""
         return StreamFormat(charset_name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 from beadline.api.function import SinkFunction
@@ -229,7 +229,7 @@ class OutputFileConfig:
 
 
 class FileCompactStrategy:
-    """Compaction of part files is not there yet."""
+    """Compaction of part files is not supported yet."""
 
     @staticmethod
     def builder() -> Any:
@@ -237,7 +237,7 @@ class FileCompactStrategy:
 
 
 class FileCompactor:
-    """Compaction of part files is not there yet."""
+    """Compaction of part files is not supported yet."""
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> Any:
@@ -251,7 +251,7 @@ class FileCompactor:
 class FileSink(Sink):
     """Rows to files: ``FileSink.for_row_format(path, Encoder.simple_string_encoder()).build()``.
 
-    The path is one on a mounted file system, an ``s3://`` URI (with ``pip install 'beadline[s3]'``) or an ``hdfs://``
+    The path is on a mounted file system, an ``s3://`` URI (with ``pip install 'beadline[s3]'``) or an ``hdfs://``
     one. A file appears when it is complete, and once: what you move or delete does not come back.
     """
 
@@ -288,28 +288,28 @@ class FileSink(Sink):
             self._policy: RollingPolicy = RollingPolicy.default_rolling_policy()
             self._config = OutputFileConfig("part", "")
 
-        def with_bucket_check_interval(self, interval: int) -> FileSink.RowFormatBuilder:
-            """Rolling is looked at whenever a step is sealed, which is at least as often."""
+        def with_bucket_check_interval(self, interval: int) -> Self:
+            """Has no effect: rolling is checked whenever a step is sealed, which is at least as often."""
             if interval <= 0:
                 raise ConfigurationError(f"the bucket check interval must be positive, got {interval}")
             return self
 
-        def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> FileSink.RowFormatBuilder:
+        def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
             self._bucket_assigner = bucket_assigner
             return self
 
-        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> FileSink.RowFormatBuilder:
+        def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
             self._policy = rolling_policy
             return self
 
-        def with_output_file_config(self, output_file_config: OutputFileConfig) -> FileSink.RowFormatBuilder:
+        def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
             self._config = output_file_config
             return self
 
         def enable_compact(self, strategy: Any, compactor: Any) -> FileSink.RowFormatBuilder:
             raise UnsupportedFeatureError("FileSink.enable_compact() is not supported by Beadline yet")
 
-        def disable_compact(self) -> FileSink.RowFormatBuilder:
+        def disable_compact(self) -> Self:
             return self
 
         def build(self) -> FileSink:
@@ -347,29 +347,11 @@ class StreamingFileSink(SinkFunction):
     def for_bulk_format(base_path: str, writer_factory: Any) -> Any:
         raise UnsupportedFeatureError("StreamingFileSink.for_bulk_format() is not supported by Beadline yet")
 
-    class DefaultRowFormatBuilder:
+    class DefaultRowFormatBuilder(FileSink.RowFormatBuilder):
         """Sets up a :class:`StreamingFileSink`."""
 
-        def __init__(self, base_path: str, encoder: Encoder) -> None:
-            self._builder = FileSink.for_row_format(base_path, encoder)
+        def with_rolling_policy(self, policy: RollingPolicy) -> Self:
+            return super().with_rolling_policy(policy)
 
-        def with_bucket_check_interval(self, interval: int) -> StreamingFileSink.DefaultRowFormatBuilder:
-            self._builder.with_bucket_check_interval(interval)
-            return self
-
-        def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> StreamingFileSink.DefaultRowFormatBuilder:
-            self._builder.with_bucket_assigner(bucket_assigner)
-            return self
-
-        def with_rolling_policy(self, policy: RollingPolicy) -> StreamingFileSink.DefaultRowFormatBuilder:
-            self._builder.with_rolling_policy(policy)
-            return self
-
-        def with_output_file_config(
-            self, output_file_config: OutputFileConfig
-        ) -> StreamingFileSink.DefaultRowFormatBuilder:
-            self._builder.with_output_file_config(output_file_config)
-            return self
-
-        def build(self) -> StreamingFileSink:
-            return StreamingFileSink(self._builder.build())
+        def build(self) -> StreamingFileSink:  # type: ignore[override]
+            return StreamingFileSink(FileSink(self))

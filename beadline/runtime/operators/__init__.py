@@ -1,4 +1,8 @@
-"""The operators, one family a module, and :func:`make_operator`, which builds one from its spec."""
+"""The operators, one family per module, and :func:`make_operator`, which builds one from its spec.
+
+``base`` is what an operator is to the task that runs it. ``lookup_table`` is what ``lookup`` joins with, ``describe``
+opens operators before a job runs, to learn which states they declare.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,8 @@ from beadline.graph.specs import (
     TimestampsSpec,
     WindowSpec,
 )
-from beadline.runtime.operators.async_io import AsyncOperator
 from beadline.runtime.operators.base import Operator, Setup
 from beadline.runtime.operators.broadcast import BroadcastOperator
-from beadline.runtime.operators.folded_windows import make_window_operator
 from beadline.runtime.operators.functions import FUNCTION_OPERATORS
 from beadline.runtime.operators.joins import IntervalJoinOperator, JoinWindowOperator
 from beadline.runtime.operators.lookup import LookupOperator
@@ -29,8 +31,16 @@ from beadline.runtime.operators.sinks import CollectOperator, PrintOperator, Sin
 from beadline.runtime.operators.sources import SourceOperator
 from beadline.runtime.operators.timestamps import TimestampsOperator
 from beadline.runtime.operators.watermark_generators import GeneratedWatermarksOperator
+from beadline.runtime.operators.windowing.folded import make_window_operator
 
 __all__ = ["Operator", "Setup", "make_operator"]
+
+
+def _make_async_operator(setup: Setup) -> Operator:
+    from beadline.runtime.operators.async_io import AsyncOperator  # asyncio takes a while to import
+
+    return AsyncOperator(setup)
+
 
 _BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
     SourceSpec: SourceOperator,
@@ -42,7 +52,7 @@ _BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
     JoinWindowSpec: JoinWindowOperator,
     IntervalJoinSpec: IntervalJoinOperator,
     LookupSpec: LookupOperator,
-    AsyncSpec: AsyncOperator,
+    AsyncSpec: _make_async_operator,
     BroadcastSpec: BroadcastOperator,
 }
 

@@ -1,8 +1,8 @@
 """The operator of asynchronous functions: many calls under way at a time, all of them finished within the step.
 
-Nothing that is under way has to be in state: a step is sealed whole, so the operator waits for its calls before the
-step ends. Results leave in the order of their records, whichever call came back first. Nobody could have seen a result
-before its step is sealed, and a task that is run again sends the same bytes.
+Open calls need not be in state: a step is sealed as a whole, so the operator waits for its calls before the step ends.
+Results leave in the order of their records, whichever call came back first: nobody sees a result before its step is
+sealed, and a task that is run again must send the same bytes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from beadline.api.async_functions import AsyncFunction
 from beadline.api.function import Function
 from beadline.graph.specs import AsyncSpec
-from beadline.runtime.aliasing import add_settled, settle_unkeyed
+from beadline.runtime.exchange.writer import IDLE, Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
+from beadline.runtime.functions.aliasing import add_settled, settle_unkeyed
 from beadline.runtime.messages import StepHeader, SubtaskInput
 from beadline.runtime.operators.base import FunctionOperator, Setup
-from beadline.runtime.writer import IDLE, Timestamps
 from beadline.state.store import Store
 
 _HELD = 4096
@@ -45,8 +45,8 @@ class AsyncOperator(FunctionOperator):
         self._limit = max(_HELD, 4 * spec.capacity)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._records: list[Any] = []
-        # (number of records so far, the timestamps of the last of them, or the watermark or idleness behind them)
-        self._segments: list[tuple[int, Any]] = []
+        # (number of records so far, the timestamps of the last of them, or the watermark or idleness after them)
+        self._elements: list[tuple[int, Any]] = []
 
     # -- the life of the function
 
@@ -98,26 +98,26 @@ class AsyncOperator(FunctionOperator):
 
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
-        self._records, self._segments = [], []
+        self._records, self._elements = [], []
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
         self._records += records
-        self._segments.append((len(self._records), timestamps))
+        self._elements.append((len(self._records), timestamps))
         if len(self._records) >= self._limit:
             self._work_off()
 
-    def control(self, channel: int, segment: Any) -> None:
-        if segment == IDLE:
+    def control(self, channel: int, element: Any) -> None:
+        if element == IDLE:
             was_idle = self.gate.idle
             moved = self.gate.mark_idle(channel)
         else:
             was_idle = True
-            moved = self.gate.advance(channel, segment)
+            moved = self.gate.advance(channel, element)
         if moved is not None:
-            self._segments.append((len(self._records), moved))
+            self._elements.append((len(self._records), moved))
         if self.gate.idle and not was_idle:
-            self._segments.append((len(self._records), IDLE))
+            self._elements.append((len(self._records), IDLE))
 
     def end_step(self) -> None:
         self._work_off()
@@ -125,10 +125,10 @@ class AsyncOperator(FunctionOperator):
 
     def _work_off(self) -> None:
         """Finish the calls of all records that wait, then hand on results and watermarks in their order."""
-        records, segments, self._records, self._segments = self._records, self._segments, [], []
+        records, elements, self._records, self._elements = self._records, self._elements, [], []
         produced = self._finish_calls(records) if records else []
         start = 0
-        for end, what in segments:
+        for end, what in elements:
             if end > start:
                 self._emit(records, produced, start, end, what)
                 start = end

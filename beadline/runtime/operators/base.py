@@ -12,16 +12,16 @@ from beadline.api.output_tag import OutputTag
 from beadline.api.state_descriptors import StateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.graph.plan import PlanNode
-from beadline.runtime.aliasing import add_settled, only_atoms, settle_keyed
-from beadline.runtime.context import CallContext, Clock, KeyedCallContext, KeyedClock, SubtaskContext
+from beadline.runtime.exchange.gate import MIN_WATERMARK, WatermarkGate
+from beadline.runtime.exchange.output import Output, is_tagged
+from beadline.runtime.exchange.writer import IDLE, ChannelWriter, Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
-from beadline.runtime.function_states import FunctionStates
-from beadline.runtime.gate import MIN_WATERMARK, WatermarkGate
+from beadline.runtime.functions.aliasing import add_settled, only_atoms, settle_keyed
+from beadline.runtime.functions.context import CallContext, Clock, KeyedCallContext, KeyedClock, SubtaskContext
+from beadline.runtime.functions.printed import Printed
+from beadline.runtime.functions.states import FunctionStates
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
-from beadline.runtime.output import Output, is_tagged
-from beadline.runtime.printed import Printed
-from beadline.runtime.writer import IDLE, ChannelWriter, Timestamps
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
 from beadline.state.codec import dumps, loads
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.store import Store
@@ -52,7 +52,7 @@ class Operator:
         self.backend = KeyedBackend(self.node.name) if self.node.keyed else None
         self.context = SubtaskContext(self.node, self.subtask, self.backend, setup.parameters, setup.attempt)
         self.states = FunctionStates(self.node, self.subtask, self.context, setup.attempt, self.call_user)
-        # A record that its output refuses is a source's own; of other operators it is a result, which nobody keeps out.
+        # Only a source may drop a record that its output refuses; for other operators it is a result, never poison.
         owner = self.node if self.node.is_source else self.node.name
         self.output = Output(owner, self._output_type(), self.node.side_types)
         self.gate: WatermarkGate = WatermarkGate(())
@@ -69,14 +69,14 @@ class Operator:
     # -- the life of a function
 
     def functions(self) -> list[Function]:
-        """The operator's own function, then the key selectors and partitioners behind it."""
+        """The operator's own function, then the key selectors and partitioners after it."""
         found = self.node.spec.functions()
         for edge in self.node.outputs:
             found += edge.partitioning.functions()
         return found
 
     def open(self) -> None:
-        """Open the user's functions, once an object; those with operator state have taken it up before."""
+        """Open the user's functions, once per object; those with operator state have taken it up before."""
         for function in self.functions():
             self.call_user(function.open, self.context)
         self.opened = True
@@ -111,7 +111,7 @@ class Operator:
             self.gate.restore(gate)
             self.restore(own)
         else:
-            # The first step again: an attempt that was not sealed may have left its marks.
+            # The first step again: a try that was not sealed may have left something.
             self.restore(pickle.loads(self._untouched))
 
     def start(self) -> Iterator[None]:
@@ -122,15 +122,15 @@ class Operator:
         """Take back what :meth:`snapshot` gave."""
 
     def snapshot(self) -> Any:
-        """Small state of the subtask itself, beside keyed state."""
+        """Small state of the subtask itself, apart from keyed state."""
         return None
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         raise NotImplementedError
 
-    def control(self, channel: int, segment: Any) -> None:
+    def control(self, channel: int, element: Any) -> None:
         """A watermark or idleness on one channel."""
-        if segment == IDLE:
+        if element == IDLE:
             was_idle = self.gate.idle
             moved = self.gate.mark_idle(channel)
             if moved is not None:
@@ -138,7 +138,7 @@ class Operator:
             if self.gate.idle and not was_idle:
                 self.output.idle()
             return
-        moved = self.gate.advance(channel, segment)
+        moved = self.gate.advance(channel, element)
         if moved is not None:
             self.watermark(moved)
 
@@ -155,14 +155,13 @@ class Operator:
     def finish(self, ack: SubtaskAck) -> None:
         """Fill in what happened."""
         ack.records_in = self.records_in
-        ack.records_out = self.output.count
         ack.local = dumps((self.gate.snapshot(), self.snapshot()))
         ack.watermark = self.gate.current
         ack.metrics = self.context.metrics.drain()
 
     def descriptions(self) -> tuple[StateDescription, ...]:
-        """Of the states, keyed and of the operator, that there are. They are told with every step: acknowledgements
-        pass through exchanges, and a task that is run again in a new worker has to send what the first one sent."""
+        """Of all keyed and operator states. They are sent with every step: acknowledgements pass through exchanges,
+        and a task that is run again in a new worker has to send what the first one sent."""
         keyed = self.backend.descriptions() if self.backend is not None else []
         return tuple(sorted(keyed + self.states.descriptions(), key=lambda state: (state.scope, state.name)))
 
@@ -307,3 +306,10 @@ class FunctionOperator(Operator):
         if self.backend is not None:
             ack.next_timer = self.backend.processing_timers.first()
         super().finish(ack)
+
+
+class KeyedFunctionOperator(FunctionOperator):
+    """One whose input is always keyed."""
+
+    backend: KeyedBackend
+    call: KeyedCallContext

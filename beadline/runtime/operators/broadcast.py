@@ -1,7 +1,7 @@
 """The operator over a stream and a broadcast one.
 
 The broadcast rows of a step come before its data, chunk by chunk over all channels in one order that is the same for
-every subtask. So every subtask makes the same of them, and a re-run makes it again.
+every subtask. So every subtask and every re-run gets the same state from them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from beadline.graph.specs import BroadcastSpec
-from beadline.runtime.aliasing import add_settled, add_taken, settle_keyed
-from beadline.runtime.broadcast_context import BroadcastContexts, KeyedBroadcastContext, KeyedElementContext
-from beadline.runtime.context import KeyedCallContext
+from beadline.runtime.exchange.gate import MIN_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.gate import MIN_WATERMARK
+from beadline.runtime.functions.aliasing import add_settled, add_taken, settle_keyed
+from beadline.runtime.functions.broadcast_context import BroadcastContexts, KeyedBroadcastContext, KeyedElementContext
+from beadline.runtime.functions.context import KeyedCallContext
 from beadline.runtime.operators.base import FunctionOperator, Setup
-from beadline.runtime.writer import Timestamps
 
 BROADCAST_INPUT = 1
 

@@ -1,6 +1,6 @@
-"""Operators that call user functions, one class a shape.
+"""Operators that call user functions, one class per shape.
 
-They work on whole batches: the loop over records is the only per-record Python there is besides user code.
+They work on whole batches: apart from user code, the loop over records is the only Python that runs per record.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from beadline.api.function import Function
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.graph.specs import FunctionSpec
-from beadline.runtime.aliasing import add_settled, add_taken, only_atoms, settle_keyed, settle_unkeyed
+from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
-from beadline.runtime.operators.base import FunctionOperator, Setup
-from beadline.runtime.writer import Timestamps
+from beadline.runtime.functions.aliasing import add_settled, add_taken, only_atoms, settle_keyed, settle_unkeyed
+from beadline.runtime.operators.base import FunctionOperator, KeyedFunctionOperator, Setup
+from beadline.state.access.keyed import KeyedValueState
 from beadline.state.codec import ATOMS
-from beadline.state.keyed import KeyedValueState
 
 
 class _UserFunctionOperator(FunctionOperator):
@@ -223,7 +223,7 @@ class CoProcessOperator(ProcessOperator):
     methods = ("process_element1", "process_element2")
 
 
-class ReduceOperator(_UserFunctionOperator):
+class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
     """A running fold per key. In batch mode only the last value of each key is emitted, at the end of input."""
 
     methods = ("reduce",)
@@ -233,14 +233,12 @@ class ReduceOperator(_UserFunctionOperator):
 
     def open(self) -> None:
         super().open()
-        assert self.backend is not None
         descriptor = ValueStateDescriptor("_reduce", Types.PICKLED_BYTE_ARRAY())
         state = self.backend.state(descriptor, holds=self.node.output_type)
         assert isinstance(state, KeyedValueState)
         self._state = state
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
-        assert self.backend is not None
         assert keys is not None
         self.records_in += len(records)
         scope, reduce = self.backend.scope, self.calls[0]

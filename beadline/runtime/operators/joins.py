@@ -9,17 +9,17 @@ from beadline.api.state_descriptors import ListStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.errors import ConfigurationError
 from beadline.graph.specs import IntervalJoinSpec
-from beadline.runtime.aliasing import add_settled, settle_keyed
+from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.functions.aliasing import add_settled, settle_keyed
 from beadline.runtime.messages import StepHeader, SubtaskInput
-from beadline.runtime.operators.base import FunctionOperator, Setup
-from beadline.runtime.operators.windows import WindowOperator
-from beadline.runtime.writer import Timestamps
+from beadline.runtime.operators.base import KeyedFunctionOperator, Setup
+from beadline.runtime.operators.windowing.windows import WindowOperator
 from beadline.state.codec import dumps, is_immutable, loads_trusted
 from beadline.state.store import Store
 
-# The width of a bucket is the interval's by this: more buckets are more to look through, fewer keep elements longer.
+# How many buckets an interval has: more of them take longer to search, fewer keep elements longer.
 _BUCKETS = 4
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
 
@@ -32,7 +32,7 @@ class JoinWindowOperator(WindowOperator):
 
 
 class PairContext(ProcessJoinFunction.Context):
-    """The times of the pair in hand."""
+    """The times of the current pair."""
 
     def __init__(self) -> None:
         self.left = self.right = MIN_WATERMARK
@@ -47,7 +47,7 @@ class PairContext(ProcessJoinFunction.Context):
         return max(self.left, self.right)
 
 
-class IntervalJoinOperator(FunctionOperator):
+class IntervalJoinOperator(KeyedFunctionOperator):
     """Keeps the elements of both sides until nothing that can still come would match them.
 
     Elements lie in buckets of time, each a list in the state of (key, (side, bucket)). An element that comes looks
@@ -59,8 +59,7 @@ class IntervalJoinOperator(FunctionOperator):
         super().__init__(setup)
         spec = self.node.spec
         assert isinstance(spec, IntervalJoinSpec)
-        assert self.backend is not None
-        # By side: how far behind and ahead of an element the other side's matches lie.
+        # By side: how far before and after an element the other side's matches are.
         self._bounds = ((spec.lower, spec.upper), (-spec.upper, -spec.lower))
         self._width = max(1, -(-(spec.upper - spec.lower + 1) // _BUCKETS))
         self._process = spec.function.process_element
@@ -70,16 +69,14 @@ class IntervalJoinOperator(FunctionOperator):
         self._touched: set[Any] = set()
 
     def open(self) -> None:
-        assert self.backend is not None
         super().open()
         self._held = self.backend.state(ListStateDescriptor("_interval-join", _PICKLED), windowed=True)
 
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
-        self._touched.clear()  # what an attempt registered that was not sealed is not registered
+        self._touched.clear()  # timers of an attempt that was not sealed are not registered
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
-        assert self.backend is not None
         assert keys is not None
         self.records_in += len(records)
         if timestamps is None or MIN_WATERMARK in timestamps:
@@ -109,7 +106,6 @@ class IntervalJoinOperator(FunctionOperator):
             self._take_late(late, late_times, self._late_tags[input_index])
 
     def _hold(self, record: Any, time: int, side: int) -> None:
-        assert self.backend is not None
         bucket = time // self._width
         slot = (self.backend.scope.slot, (side, bucket))
         self._held._table.append(slot, (time, record))
@@ -121,7 +117,6 @@ class IntervalJoinOperator(FunctionOperator):
 
     def _match(self, record: Any, time: int, side: int, results: list[Any], times: list[int]) -> None:
         """Call the function with the element and each one of the other side that lies in its interval."""
-        assert self.backend is not None
         key, table = self.backend.scope.slot, self._held._table
         overlay, base = table.overlay, table.base
         first, last = time + self._bounds[side][0], time + self._bounds[side][1]
@@ -134,7 +129,7 @@ class IntervalJoinOperator(FunctionOperator):
                 if first <= other_time <= last:
                     if data is None:
                         data = b"" if is_immutable(record) else dumps(record)
-                    # Each pair gets an element of its own: the function may change what it is given.
+                    # Each pair gets its own copy: the function may change it.
                     own = loads_trusted(data) if data else record
                     if side == 0:
                         pair.left, pair.right = time, other_time
@@ -155,12 +150,10 @@ class IntervalJoinOperator(FunctionOperator):
     # -- timers
 
     def enter(self, slot: Any) -> None:
-        assert self.backend is not None
         self.backend.scope.slot = slot[0]
         self.backend.window_scope.slot = slot
 
     def on_timer(self, timestamp: int, context: Any) -> None:
-        assert self.backend is not None
         self._held.clear()
         self._touched.discard(self.backend.window_scope.slot)
 

@@ -8,16 +8,16 @@ from typing import Any
 from beadline.api.function import Function
 from beadline.common.types import new_row
 from beadline.graph.specs import LookupSpec
-from beadline.runtime.aliasing import copy_of, settle_unkeyed
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.lookup_table import Index
+from beadline.runtime.functions.aliasing import copy_of, settle_unkeyed
 from beadline.runtime.operators.base import FunctionOperator, Setup
-from beadline.runtime.writer import Timestamps
+from beadline.runtime.operators.lookup_table import Index
 from beadline.state.codec import is_immutable
 
 
 class LookupOperator(FunctionOperator):
-    """Joins each element with the rows that have its key. Rows are made anew for each result, so that nobody can change
+    """Joins each element with the rows that have its key. Each result gets new row objects, so that nobody can change
     the table."""
 
     def __init__(self, setup: Setup) -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from beadline.graph.specs import PrintSpec, SinkSpec
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
-from beadline.runtime.writer import Timestamps
 from beadline.state.store import Store
 
 
@@ -77,7 +77,7 @@ class SinkOperator(Operator):
             raise UserCodeError(self.node, self._refused(records, timestamps), error) from error
 
     def _refused(self, records: list[Any], timestamps: Timestamps) -> Any:
-        """The record that the sink does not take, found by handing it one at a time: what is staged counts no more."""
+        """The record that the sink refuses, found by writing one record at a time: what is staged no longer counts."""
         for position, record in enumerate(records):
             times = None if timestamps is None else [timestamps[position]]
             try:

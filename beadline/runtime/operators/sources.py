@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from beadline.connectors.source import Unreadable
-from beadline.errors import InputError
+from beadline.connectors.source import Unreadable, Watermark
+from beadline.errors import InputError, StepError
 from beadline.graph.specs import SourceSpec
+from beadline.runtime.exchange.gate import MAX_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK
 from beadline.runtime.messages import StepHeader, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
-from beadline.runtime.poison import TAG, digest_of, sift
-from beadline.runtime.writer import Timestamps
+from beadline.runtime.task.poison import TAG, digest_of, sift
 from beadline.state.store import Store
 
 
@@ -47,6 +47,9 @@ class SourceOperator(Operator):
                 if batch.__class__ is Unreadable:
                     self._unreadable(batch)
                     continue
+                if batch.__class__ is Watermark:
+                    self.output.watermark(batch.timestamp)
+                    continue
                 records, timestamps = batch if self._timed else (batch, None)
                 self.records_in += len(records)
                 self._emit(records, timestamps)
@@ -57,13 +60,15 @@ class SourceOperator(Operator):
     def _batches(self, split: Any) -> Iterator[Any]:
         try:
             yield from self._source.read_batches(split)
+        except StepError:
+            raise  # to be run again
         except InputError as error:
             raise UserCodeError(f"source {self.node.name}", NO_RECORD, error) from error
         except Exception as error:
             raise UserCodeError(f"source {self.node.name}", NO_RECORD, error, split) from error
 
     def _emit(self, records: list[Any], timestamps: Timestamps) -> None:
-        """Send records on, but for those that the output's type has refused too often."""
+        """Send records on, except those that the output's type has refused too often."""
         if self._poison:
             good = sift(self, records, timestamps, self._poison, self._to_side_output)
             if len(good) < len(records):

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from beadline.graph.specs import TimestampsSpec
+from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
-from beadline.runtime.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.runtime.operators.base import Operator, Setup
-from beadline.runtime.writer import Timestamps
 from beadline.state.store import Store
 
 
 class TimestampsOperator(Operator):
     """Assigns timestamps and makes watermarks.
 
-    A watermark follows every so many records, counted over the whole stream, and the last record of a step that
+    A watermark follows a fixed number of records, counted over the whole stream, and the last record of a step that
     caught up with its source: a replay of the same records makes the same watermarks, wherever steps are cut, and a
     slow stream still moves on. Idleness is decided by the step's processing time.
     """

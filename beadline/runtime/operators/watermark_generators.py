@@ -7,11 +7,11 @@ from typing import Any
 from beadline.common.watermark_generator import WatermarkOutput
 from beadline.errors import SerializationError, TypeMismatchError
 from beadline.graph.specs import TimestampsSpec
+from beadline.runtime.exchange.gate import MIN_WATERMARK
+from beadline.runtime.exchange.writer import IDLE, Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
-from beadline.runtime.gate import MIN_WATERMARK
 from beadline.runtime.operators.base import Setup
 from beadline.runtime.operators.timestamps import TimestampsOperator
-from beadline.runtime.writer import IDLE, Timestamps
 from beadline.state.codec import freeze, thaw
 
 _ACTIVE = "active"
@@ -38,7 +38,7 @@ class _Said(WatermarkOutput):
 class GeneratedWatermarksOperator(TimestampsOperator):
     """Asks the generator at each record, and periodically where the built-in strategies send their watermarks.
 
-    The generator's fields are in the operator's snapshot: a step that is run again finds it as it was.
+    The generator's fields are in the operator's snapshot: a step that is run again begins with the same generator.
     """
 
     def __init__(self, setup: Setup) -> None:

@@ -59,7 +59,7 @@ def make_options(settings: RocksSettings) -> Any:
     elif settings.style == "none":
         options.set_disable_auto_compactions(True)
     options.set_compression_type(rocksdict.DBCompressionType.lz4())
-    # The log says nothing that anybody would miss in a folder that lives as long as the job.
+    # Nobody needs a log in a folder that lives only as long as the job.
     options.set_keep_log_file_num(1)
     options.set_max_log_file_size(1 << 20)
     options.set_stats_dump_period_sec(0)
@@ -68,7 +68,7 @@ def make_options(settings: RocksSettings) -> Any:
 
 
 def _most_open_files() -> int:
-    """A good part of what the process may open, for the user's code and other databases open files too."""
+    """A good part of what the process may open; the user's code and other databases open files too."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return -1 if allowed == resource.RLIM_INFINITY else max(64, allowed // 4)
 
@@ -80,7 +80,7 @@ def most_open() -> int:
 
 
 def unlogged() -> Any:
-    """Write options without a log: what a crash takes is read again from the runs."""
+    """Write options without a log: what a crash takes is read again from the segments."""
     import rocksdict
 
     options = rocksdict.WriteOptions()

@@ -1,9 +1,9 @@
-"""Where databases lie, whose they are, and how those of the dead go away.
+"""Where databases are, which worker has them, and how those of dead workers are removed.
 
-``<local dir>/beadline-rocksdb/<run>/<node>-<subtask>`` is common to the workers of a machine: one at a time has its
-lock. ``…/<run>/worker-<process>/`` is the :class:`Workplace` of one worker, which has its lock for as long as it lives.
-A workplace whose lock is free was left by a worker that died; a run without a workplace is over, or all its workers
-died. Whoever comes next removes both.
+``<local dir>/beadline-rocksdb/<execution>/<node>-<subtask>`` is common to the workers of a machine: one at a time has
+its lock. ``…/<execution>/worker-<process>/`` is the :class:`Workplace` of one worker, which has its lock for as long as
+it lives. A workplace whose lock is free was left by a worker that died; an execution without a workplace is over, or
+all its workers died. The next worker that comes removes both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _held: set[str] = set()
 class Lock:
     """The right to use a folder, which one process has at a time and loses when it dies.
 
-    POSIX locks are not inherited by processes that user code forks; within this process a set does the work.
+    Processes that user code forks don't inherit POSIX locks; within this process a set takes their place.
     """
 
     def __init__(self, folder: str) -> None:
@@ -77,15 +77,15 @@ class Lock:
 
 
 class Workplace:
-    """This worker's part of a run's folder. It is there as long as one of its stores needs it.
+    """This worker's part of an execution's folder. It exists as long as one of its stores needs it.
 
-    :ivar run_folder: where the common databases lie
+    :ivar execution_folder: where the common databases lie
     """
 
-    def __init__(self, root: str, run: str) -> None:
+    def __init__(self, root: str, execution: str) -> None:
         base = os.path.join(root, _BASE)
-        self.run_folder = os.path.join(base, run)
-        self.folder = os.path.join(self.run_folder, f"{_WORKER}{os.getpid()}-{uuid.uuid4().hex[:8]}")
+        self.execution_folder = os.path.join(base, execution)
+        self.folder = os.path.join(self.execution_folder, f"{_WORKER}{os.getpid()}-{uuid.uuid4().hex[:8]}")
         self._base = base
         self._lock = Lock(self.folder)
         self._stores = 0
@@ -105,7 +105,7 @@ class Workplace:
         self._stores += 1
 
     def leave(self) -> bool:
-        """A store is closed; the last one takes the workplace along. True if it did."""
+        """A store is closed; with the last one the workplace is removed. True if it was."""
         self._stores -= 1
         if self._stores > 0:
             return False
@@ -119,11 +119,11 @@ class Workplace:
 _workplaces: dict[tuple[str, str], Workplace] = {}
 
 
-def enter_workplace(settings: RocksSettings, run: str, number: int) -> Workplace:
-    """The workplace for one store, made for the first of a run. Spark removes its local folders when it ends."""
+def enter_workplace(settings: RocksSettings, execution: str, number: int) -> Workplace:
+    """The workplace for one store, made for the first of an execution. Spark removes its local folders when it ends."""
     spark = [path for path in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if path]
     roots = settings.directories or tuple(spark) or (tempfile.gettempdir(),)
-    place = (roots[number % len(roots)], run)
+    place = (roots[number % len(roots)], execution)
     found = _workplaces.get(place)
     if found is None:
         found = _workplaces[place] = Workplace(*place)
@@ -154,8 +154,8 @@ def _alone_in(base: str) -> Iterator[None]:
 
 
 def _remove_dead(base: str) -> None:
-    for run in os.listdir(base):
-        folder = os.path.join(base, run)
+    for execution in os.listdir(base):
+        folder = os.path.join(base, execution)
         alive = False
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             if name.startswith(_WORKER) and name.endswith(_LOCK):

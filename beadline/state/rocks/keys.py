@@ -1,6 +1,6 @@
 """Row keys: table, key group, key, and what follows (a window, a map key, a time).
 
-Rows of a table sort by key group and encoded key, as merged runs do, so that a restore writes them in order. Where
+Rows of a table sort by key group and encoded key, as merged segments do, so that a restore writes them in order. Where
 something follows the key, the key's zero bytes are escaped and it ends with a mark: no key is the beginning of another.
 """
 
@@ -42,7 +42,7 @@ def encode_namespace(namespace: Any) -> bytes:
 
 
 def escaped(encoded: bytes) -> bytes:
-    """So that something may follow, without disturbing the order."""
+    """Escaped, so that something may follow without disturbing the order."""
     return encoded.replace(b"\x00", b"\x00\xff") + _END
 
 
@@ -56,7 +56,7 @@ def split_escaped(data: bytes) -> tuple[bytes, bytes]:
 
 
 def is_plain(key: Any) -> bool:
-    """Whether :func:`decode_key` gives the key back, type and all. Others are kept beside the value."""
+    """Whether :func:`decode_key` gives the key back, type and all. Other keys are kept with the value."""
     kind = key.__class__
     if kind is tuple:
         for item in key:

@@ -32,7 +32,7 @@ def unpack(data: bytes) -> Any:
 
 
 def owned(owner: Any, data: bytes) -> bytes:
-    """A value with what its row belongs to."""
+    """A value with the owner of its row."""
     name = dumps(owner)
     return _OWNED + len(name).to_bytes(4, "big") + name + data
 
@@ -47,24 +47,24 @@ def split_owner(data: bytes) -> tuple[Any, bytes]:
     return loads(data[5:end]), data[end:]
 
 
-# -- lists: segments, one after the other, so that appending is putting bytes behind bytes
+# -- lists: packed items, one pack after the other, so that appending is concatenating bytes
 
 
-def pack_segment(items: list[Item]) -> bytes:
+def pack_items(items: list[Item]) -> bytes:
     frozen = tuple(i for i, item in enumerate(items) if item.__class__ is Frozen)
     data = marshal.dumps((items, frozen))
     return len(data).to_bytes(4, "big") + data
 
 
-def unpack_segments(data: bytes) -> list[Item]:
+def unpack_items(data: bytes) -> list[Item]:
     items: list[Item] = []
     at = 0
     while at < len(data):
         end = at + 4 + int.from_bytes(data[at : at + 4], "big")
-        segment, frozen = marshal.loads(data[at + 4 : end])
+        packed, frozen = marshal.loads(data[at + 4 : end])
         for i in frozen:
-            segment[i] = Frozen(segment[i])
-        items += segment
+            packed[i] = Frozen(packed[i])
+        items += packed
         at = end
     return items
 

@@ -1,19 +1,17 @@
 """A subtask's working state in RocksDB.
 
 Workers take turns with the subtasks of their executor. While a subtask's state is small, each worker has a database of
-its own for it, which stays open between steps and takes from the runs what other workers wrote. Once the state is large
-there is one database for the machine: whoever has the task opens it under its lock, and closes it when the task ends.
+its own for it, which stays open between steps and takes from the segments what other workers wrote. Once the state is
+large there is one database for the machine: the worker with the task opens it under its lock, and closes it afterwards.
 
-A database carries the version it stands at. One outside of a handle's chain is emptied and built anew from the runs.
+A database carries its version. If that is not in a handle's chain, it is emptied and built again from the segments.
 """
 
 from __future__ import annotations
 
 import contextlib
-import marshal
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakSet
@@ -21,10 +19,10 @@ from weakref import WeakSet
 from beadline.errors import StepError, StorageError
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.disks import FREE_SPACE, is_full
-from beadline.state.files import read_range
+from beadline.state.heap.tables import Table
 from beadline.state.rocks import database as opening
 from beadline.state.rocks import folders
-from beadline.state.rocks.keys import RowKeys, TimerKeys
+from beadline.state.rocks.catalogue import Catalogue
 from beadline.state.rocks.tables import (
     ListRows,
     MapRows,
@@ -36,11 +34,11 @@ from beadline.state.rocks.tables import (
     ValueRows,
 )
 from beadline.state.rocks.timers import RocksTimerTable, TimerRows
-from beadline.state.rocks.writing import CHUNKS, Batch, SortedFiles, list_rows, map_rows, value_rows
-from beadline.state.run import RunContent, RunReader, TableChanges, open_run
-from beadline.state.store import Place, Read, Store, check_kind
-from beadline.state.tables import Table
-from beadline.state.version import Handle, RunRef
+from beadline.state.rocks.writing import Batch, SortedFiles
+from beadline.state.segments.files import read_range
+from beadline.state.segments.segment import SegmentContent, SegmentReader, TableChanges, open_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef
+from beadline.state.store import Read, Store, StoreOwner
 
 _WAIT_SECONDS = 0.5
 _BLOCKWISE_BYTES = 8 << 20
@@ -54,25 +52,10 @@ _VERSION, _TABLES = b"\x00\x00version", b"\x00\x00tables"
 _REMEMBERED_PART = 4
 _LEAST_REMEMBERED = 4 << 20
 
-_ROWS_IN_ORDER: dict[str, Callable[..., list[tuple[bytes, bytes]]]] = {
-    "value": value_rows,
-    "list": list_rows,
-    "map": map_rows,
-}
 
-
-@dataclass(frozen=True)
-class _Known:
-    """A table of the database."""
-
-    number: int
-    kind: str
-    namespaced: bool
-
-
-def _is_large(handle: Handle, limit: int) -> bool:
+def _is_large(handle: KeyedStateHandle, limit: int) -> bool:
     """Whether workers should share a database of it. Files may be compressed, so entries count as well."""
-    return handle.size > limit or sum(run.entries for run in handle.runs) > limit // _LEAST_ENTRY_BYTES
+    return handle.size > limit or sum(segment.entries for segment in handle.segments) > limit // _LEAST_ENTRY_BYTES
 
 
 class RocksStore(Store):
@@ -81,17 +64,17 @@ class RocksStore(Store):
     #: Those of this process whose database is open.
     open: ClassVar[WeakSet[RocksStore]] = WeakSet()
 
-    def __init__(self, root: str, key_groups: range, place: Place, settings: RocksSettings) -> None:
+    def __init__(self, root: str, key_groups: range, owner: StoreOwner, settings: RocksSettings) -> None:
         self.version = root
         self.key_groups = key_groups
-        self._place = place
+        self._owner = owner
         self._settings = settings
         self._options = opening.make_options(settings)
         self._unlogged = opening.unlogged()
         self._workplace = self._enter()
         self._entered = True
-        self._name = f"{place.node}-{place.subtask}"
-        self._common = os.path.join(self._workplace.run_folder, self._name)
+        self._name = f"{owner.node}-{owner.subtask}"
+        self._common = os.path.join(self._workplace.execution_folder, self._name)
         self._own: str | None = None
         self._lock = folders.Lock(self._common)
         self._large = False
@@ -100,9 +83,8 @@ class RocksStore(Store):
         self._empty = True  # whether nothing can lie where the next rows go
         # Key groups and tables written since it was empty; None if that is long ago.
         self._filled: list[tuple[range, set[str]]] | None = None
-        self._tables: dict[str, _Known] = {}
-        self._keys: dict[_Known, Any] = {}
-        self._pending: dict[tuple[str, str], RunContent] = {}
+        self._catalogue = Catalogue(owner.max_parallelism)
+        self._pending: dict[tuple[str, str], SegmentContent] = {}
         self._remembered: dict[str, Remembered] = {}
 
     def __repr__(self) -> str:
@@ -122,12 +104,12 @@ class RocksStore(Store):
 
     # -- a step begins
 
-    def advance(self, handle: Handle, read: Read) -> bool:
+    def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
         """Bring the database to a handle's version.
 
-        1. open the worker's own database; for large state the common one, or its own if somebody else has that
-        2. empty it if it stands outside of the handle's chain
-        3. write what follows, each run with the version it leads to
+        1. open the worker's own database; for large state the common one, or its own if another worker has that
+        2. empty it if its version is not in the handle's chain
+        3. write what follows, each segment with the version it leads to
         """
         self._large = self._large or _is_large(handle, self._settings.own_bytes)
         try:
@@ -144,30 +126,30 @@ class RocksStore(Store):
         return True
 
     def _enter(self) -> folders.Workplace:
-        place = self._place
-        return folders.enter_workplace(self._settings, place.run, place.node * 31 + place.subtask)
+        owner = self._owner
+        return folders.enter_workplace(self._settings, owner.execution, owner.node * 31 + owner.subtask)
 
     def _leave(self) -> None:
         if self._entered:
             self._entered = False
             folders.leave_workplace(self._workplace)
 
-    def _follow(self, handle: Handle, read: Read) -> None:
-        runs = handle.after(self.version)
-        if runs is None:
+    def _follow(self, handle: KeyedStateHandle, read: Read) -> None:
+        segments = handle.after(self.version)
+        if segments is None:
             self._start_over(handle.root)
-            runs = handle.runs
-        for run in runs:
-            # What is pending leads on from where the task worked: a run of that version may be one that was merged
-            # of several, and the database may stand before them.
-            content = self._pending.pop((self.version, run.version), None)
+            segments = handle.segments
+        for segment in segments:
+            # Pending changes follow the version that the task worked on. A segment of that version may have been merged
+            # from several, and the database may be at a version before them.
+            content = self._pending.pop((self.version, segment.version), None)
             if content is not None:
                 self._filled = None
-                self._write(content, run.version)
+                self._write(content, segment.version)
             else:
-                self._write_run(run, read)
+                self._write_segment(segment, read)
         self._filled = None
-        # What is still pending was made by attempts that were never sealed.
+        # What is still pending was made by tries that were never sealed.
         self._pending.clear()
         self._forget_some()
 
@@ -186,10 +168,10 @@ class RocksStore(Store):
             self._remembered.clear()
             self.version = version
         self._empty, self._filled = not version, None
-        self._take_catalogue(marshal.loads(self._database.get(_TABLES) or marshal.dumps({})))
+        self._catalogue.load(self._database.get(_TABLES))
 
     def _move_in(self) -> None:
-        """The common database is this worker's for the task. If there is none yet, its own becomes the common one."""
+        """Take the common database for the task. If there is none yet, the worker's own becomes the common one."""
         if self._own is None:
             return
         if self._rows is not None:
@@ -219,45 +201,16 @@ class RocksStore(Store):
         RocksStore.open.add(self)
 
     def _start_over(self, root: str) -> None:
-        if self._database.get(_VERSION) is not None or next(self._rows_from(b""), None) is not None:
+        assert self._rows is not None
+        if self._database.get(_VERSION) is not None or next(self._rows.from_(b"", b""), None) is not None:
             self._disconnect()
             folders.remove(self.folder)
             os.makedirs(os.path.dirname(self.folder), exist_ok=True)
             self._connect()
         self._remembered.clear()
-        self._take_catalogue({})
+        self._catalogue.load(None)
         self._database.put(_VERSION, root.encode(), self._unlogged)
         self.version, self._empty, self._filled = root, True, []
-
-    def _rows_from(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        assert self._rows is not None, "state is used outside of a step"
-        return self._rows.from_(start, b"")
-
-    # -- the catalogue
-
-    def _take_catalogue(self, tables: dict[str, tuple[int, str, bool]]) -> None:
-        self._tables = {name: _Known(*entry) for name, entry in tables.items()}
-
-    def _known(self, name: str, kind: str, namespaced: bool) -> _Known:
-        known = self._tables.get(name)
-        if known is None:
-            known = self._tables[name] = _Known(len(self._tables) + 1, kind, namespaced)
-        check_kind(name, (known.kind, known.namespaced), (kind, namespaced))
-        return known
-
-    def _keys_of(self, known: _Known) -> Any:
-        keys = self._keys.get(known)
-        if keys is None:
-            number, maximum, namespaced = known.number, self._place.max_parallelism, known.namespaced
-            if known.kind == "timer":
-                keys = TimerKeys(number, namespaced)
-            elif known.kind == "list":
-                chunks = RowKeys(number + CHUNKS, maximum, namespaced, followed=True)
-                keys = (RowKeys(number, maximum, namespaced), chunks)
-            else:
-                keys = RowKeys(number, maximum, namespaced, followed=known.kind == "map")
-            self._keys[known] = keys
-        return keys
 
     # -- writing
 
@@ -265,22 +218,9 @@ class RocksStore(Store):
         assert self._rows is not None
         return Batch(self._database, self._rows, self._empty)
 
-    def _fill(self, batch: Batch, name: str, table: TableChanges) -> None:
-        known = self._known(name, table.kind, table.namespaced)
-        keys = self._keys_of(known)
-        if known.kind == "value":
-            batch.values(keys, table.changes)
-        elif known.kind == "list":
-            batch.lists(keys[0], keys[1], table.changes)
-        elif known.kind == "map":
-            batch.maps(keys, table.changes)
-        else:
-            batch.timers(keys, table.changes)
-
     def _seal(self, batch: Batch, version: str) -> None:
         """Write a batch with the version that it completes."""
-        tables = {name: (known.number, known.kind, known.namespaced) for name, known in self._tables.items()}
-        batch.batch.put(_TABLES, marshal.dumps(tables))
+        batch.batch.put(_TABLES, self._catalogue.dump())
         batch.batch.put(_VERSION, version.encode())
         self._database.write(batch.batch, self._unlogged)
         self._renew()
@@ -290,17 +230,16 @@ class RocksStore(Store):
         assert self._rows is not None
         self._rows.renew()
 
-    def _write(self, content: RunContent, version: str) -> None:
-        """Write changes with the version they lead to. Of the worker's own database nobody else expects it to be
+    def _write(self, content: SegmentContent, version: str) -> None:
+        """Write changes with the version they lead to. Nobody else expects the worker's own database to be
         complete: values stay in memory as long as they may."""
         batch = self._batch()
         for name, table in content.items():
-            later = self._own is not None and table.kind == "value"
-            if later:
-                self._known(name, table.kind, table.namespaced)
+            if self._own is not None and table.kind == "value":
+                self._catalogue.known(name, table.kind, table.namespaced)
                 self._remember(name).take(table.changes, write_later=True)
                 continue
-            self._fill(batch, name, table)
+            self._catalogue.fill(batch, name, table)
             if name in self._remembered:
                 self._remembered[name].take(table.changes, write_later=False)
         self._seal(batch, version)
@@ -326,25 +265,23 @@ class RocksStore(Store):
             self._settle(name)
 
     def _settle(self, name: str) -> None:
-        """Write the values of a table that were put off."""
-        unwritten = self._remembered[name].unwritten
-        if unwritten:
+        """Write the delayed values of a table."""
+        if unwritten := self._remembered[name].unwritten:
             batch = self._batch()
-            known = self._tables[name]
-            self._fill(batch, name, TableChanges(known.kind, known.namespaced, unwritten))
+            self._catalogue.fill(batch, name, self._catalogue.changes(name, unwritten))
             self._database.write(batch.batch, self._unlogged)
             self._remembered[name].unwritten = {}
             self._renew()
             self._empty = False
 
-    def _write_run(self, run: RunRef, read: Read) -> None:
-        groups = run.restricted(self.key_groups).key_groups
+    def _write_segment(self, segment: SegmentRef, read: Read) -> None:
+        groups = segment.restricted(self.key_groups).key_groups
         assert groups is not None
         # A Parquet file may hold many entries in few bytes.
-        large = run.path is not None and (run.size > _BLOCKWISE_BYTES or run.entries > _BLOCKWISE_ENTRIES)
-        reader = _reader(run, read, large)
+        large = segment.path is not None and (segment.size > _BLOCKWISE_BYTES or segment.entries > _BLOCKWISE_ENTRIES)
+        reader = _reader(segment, read, large)
         if self._filled is not None:
-            # After a change of parallelism, runs of several former subtasks follow each other; in a savepoint, of
+            # After a change of parallelism, segments of several former subtasks follow each other; in a savepoint, of
             # several states.
             names = {block.name for block in reader.blocks}
             self._empty = not any(
@@ -352,15 +289,15 @@ class RocksStore(Store):
                 for other, theirs in self._filled
             )
             self._filled.append((groups, names))
-        if not large and (run.entries <= _LOAD_ENTRIES or not self._empty):
-            self._write(reader.content(groups), run.version)
+        if not large and (segment.entries <= _LOAD_ENTRIES or not self._empty):
+            self._write(reader.content(groups), segment.version)
             return
         self._settle_all()
         self._remembered.clear()
-        self._load(run, reader.parts(groups))
+        self._load(segment, reader.parts(groups))
 
-    def _load(self, run: RunRef, blocks: Iterator[tuple[str, TableChanges]]) -> None:
-        """Write a large run, a block at a time. Until it is complete, the database has no version."""
+    def _load(self, segment: SegmentRef, blocks: Iterator[tuple[str, TableChanges]]) -> None:
+        """Write a large segment, a block at a time. Until it is complete, the database has no version."""
         self._database.delete(_VERSION, self._unlogged)
         in_order = None
         if self._empty:
@@ -368,30 +305,26 @@ class RocksStore(Store):
             in_order = SortedFiles(self._database, self._options, folder, self._settings.target_file)
         batch = self._batch()
         for name, table in blocks:
-            known = self._known(name, table.kind, table.namespaced)
-            if in_order is not None and known.kind in _ROWS_IN_ORDER:
-                keys = self._keys_of(known)
-                rows = _ROWS_IN_ORDER[known.kind](keys[0] if known.kind == "list" else keys, table.changes)
-                if in_order.take(rows):
-                    continue
-            self._fill(batch, name, table)
+            rows = None if in_order is None else self._catalogue.rows_in_order(name, table)
+            if in_order is not None and rows is not None and in_order.take(rows):
+                continue
+            self._catalogue.fill(batch, name, table)
             if batch.batch.size_in_bytes() > _BATCH_BYTES:
                 self._database.write(batch.batch, self._unlogged)
                 batch = self._batch()
         if in_order is not None:
             in_order.finish()
-        self._seal(batch, run.version)
+        self._seal(batch, segment.version)
 
     # -- during a step
 
     def table(self, name: str, kind: str, namespaced: bool = False) -> Table:
         rows, database = self._rows, self._database
         assert rows is not None, "state is used outside of a step"
-        keys = self._keys_of(self._known(name, kind, namespaced))
-        base: Any
+        keys = self._catalogue.known(name, kind, namespaced).keys
         if kind == "value":
-            base = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
-            return RocksValueTable(name, base, namespaced)
+            values: Any = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
+            return RocksValueTable(name, values, namespaced)
         if kind == "list":
             return RocksListTable(name, ListRows(database, rows, *keys), namespaced)  # type: ignore[arg-type]
         if kind == "map":
@@ -405,13 +338,13 @@ class RocksStore(Store):
 
     # -- a step ends
 
-    def keep(self, version: str, content: RunContent) -> None:
+    def keep(self, version: str, content: SegmentContent) -> None:
         self._pending.clear()
         self._pending[self.version, version] = content
 
     def release(self) -> None:
         """Close the common database, so that the worker that gets the subtask next can open it: RocksDB writes to disk
-        what it still has in memory. The worker's own stays open, unless too many are."""
+        what it still has in memory. The worker's own database stays open, unless too many are."""
         if self._own is None:
             try:
                 self._disconnect()
@@ -419,8 +352,8 @@ class RocksStore(Store):
                 if not is_full(error):
                     raise
                 raise StorageError(
-                    f"RocksDB finds no room: {error}. {FREE_SPACE}. Another folder can be "
-                    "named with state.backend.rocksdb.localdir"
+                    f"RocksDB has no space left: {error}. {FREE_SPACE}. To use another folder, set "
+                    "state.backend.rocksdb.localdir"
                 ) from error
             finally:
                 self._lock.release()
@@ -446,7 +379,7 @@ class RocksStore(Store):
             self._own = None
 
     def close(self) -> None:
-        """Let go of everything, files too, unless somebody else works with them."""
+        """Release everything, files too, unless another worker uses them."""
         if not self._entered:
             return
         self._pending.clear()
@@ -459,9 +392,9 @@ class RocksStore(Store):
         self._leave()
 
 
-def _reader(run: RunRef, read: Read, large: bool) -> RunReader:
-    """The blocks of a run; of a large file they are read one at a time, each with its own checksum."""
+def _reader(segment: SegmentRef, read: Read, large: bool) -> SegmentReader:
+    """The blocks of a segment; of a large file they are read one at a time, each with its own checksum."""
     if large:
-        return open_run(lambda at, size: read_range(run, at, size), run.size, repr(run))
-    data = memoryview(read(run))
-    return open_run(lambda at, size: data[at : at + size], len(data), repr(run))
+        return open_segment(lambda at, size: read_range(segment, at, size), segment.size, repr(segment))
+    data = memoryview(read(segment))
+    return open_segment(lambda at, size: data[at : at + size], len(data), repr(segment))

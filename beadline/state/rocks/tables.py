@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from beadline.state.codec import loads, thaw
+from beadline.state.heap.tables import MISSING, Changes, ListTable, MapTable, Table, ValueTable
 from beadline.state.key_groups import EQUAL_THEMSELVES, BoxedKey, encode_key, hash_encoded, map_indexed, unboxed
 from beadline.state.rocks.keys import OPAQUE, RowKeys, decode_map_key, encode_map_key
-from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_segments
-from beadline.state.tables import MISSING, Changes, ListTable, MapTable, ValueTable
+from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_items
 
 _NONE_SEEN: dict[Any, Any] = {}
 # What an entry costs in memory beyond its bytes: the objects, and their place in a dictionary.
@@ -27,8 +27,8 @@ class Remembered:
     """Values of one table that were read or written lately, as the table keeps them; None for no value.
 
     :ivar size: at most how many bytes they take
-    :ivar limit: how many they may take; above it nothing more that was read is remembered
-    :ivar unwritten: those that are not in the database yet: values that change in every step are written now and then
+    :ivar limit: how many they may take; above it no more reads are remembered
+    :ivar unwritten: values not in the database yet: those that change in every step are written now and then
     """
 
     __slots__ = ("__weakref__", "limit", "size", "unwritten", "values")
@@ -51,11 +51,11 @@ class Remembered:
 
     def is_too_large(self) -> bool:
         if self.size > self.limit:
-            self.size = _bytes_of(self.values)  # what was replaced counts no more
+            self.size = _bytes_of(self.values)  # what was replaced no longer counts
         return self.size > self.limit
 
     def shrink(self) -> None:
-        """Forget the half that was touched first, or all if that is too much still. Everything must be written."""
+        """Forget the half that was touched first, or all if that is not enough. Everything must be written."""
         assert not self.unwritten
         self.values = dict(islice(self.values.items(), len(self.values) // 2, None))
         self.size = _bytes_of(self.values)
@@ -68,7 +68,7 @@ def _bytes_of(values: Changes) -> int:
 
 
 class Rows:
-    """Goes through the rows of a database, in order. Cursors are dear to make and are used again.
+    """Goes through the rows of a database, in order. Cursors are expensive to make and are used again.
 
     RocksDB closes only when all cursors are gone, so :meth:`close` lets them go.
     """
@@ -124,7 +124,7 @@ class _Base:
         return split_owner(data)[0] if is_owned(data) else self._keys.slot_from(row)
 
     def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
-        """See :meth:`beadline.state.tables.Table.walk`; a place is a row's key."""
+        """See :meth:`beadline.state.heap.tables.Table.walk`; a place is a row's key."""
         slots: list[Any] = []
         last = b""
         for row, data in self._rows.from_(place or self._keys.head, self._keys.head):
@@ -183,19 +183,25 @@ class ValueRows(_Base):
         return super().walk(place, limit)
 
 
-class RocksValueTable(ValueTable):
-    """Values over RocksDB."""
+class _OverRows(Table):
+    """What tables with one of these bases share."""
 
     __slots__ = ()
     base: Any
 
-    def peek(self, slot: Any) -> Any:
-        value = self.writes.get(slot, MISSING)
-        return thaw(self.base.peek(slot)) if value is MISSING else value
-
     def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
         found: tuple[list[Any], Any] = self.base.walk(place, limit)
         return found
+
+
+class RocksValueTable(_OverRows, ValueTable):
+    """Values over RocksDB."""
+
+    __slots__ = ()
+
+    def peek(self, slot: Any) -> Any:
+        value = self.writes.get(slot, MISSING)
+        return thaw(self.base.peek(slot)) if value is MISSING else value
 
 
 class ListRows(_Base):
@@ -215,27 +221,22 @@ class ListRows(_Base):
 
         def whole(slot: Any, row: ListRow) -> list[Any]:
             if not row.chunks:
-                return unpack_segments(row.tail)
+                return unpack_items(row.tail)
             prefix = chunk_keys.of_slot(slot)
             parts = [read(prefix + number.to_bytes(4, "big")) for number in range(row.chunks)]
-            return [item for part in (*parts, row.tail) for item in unpack_segments(part)]
+            return [item for part in (*parts, row.tail) for item in unpack_items(part)]
 
         self.get = get
 
 
-class RocksListTable(ListTable):
+class RocksListTable(_OverRows, ListTable):
     """Lists over RocksDB."""
 
     __slots__ = ()
-    base: Any
-
-    def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
-        found: tuple[list[Any], Any] = self.base.walk(place, limit)
-        return found
 
 
 class MapRows(_Base):
-    """The base of a map table: one row an entry, by map key; map keys without an encoding share a row behind them."""
+    """The base of a map table: one row per entry, by map key; map keys without an encoding share a row after them."""
 
     def __init__(self, database: Any, rows: Rows, keys: RowKeys) -> None:
         super().__init__(rows, keys)
@@ -295,12 +296,11 @@ def read_opaque(data: bytes) -> dict[Any, Any]:
     return entries
 
 
-class RocksMapTable(MapTable):
+class RocksMapTable(_OverRows, MapTable):
     """Maps over RocksDB. They are gone through in the order of their encoded keys (numbers by value), whether an entry
-    is in the overlay or in a row: where steps were cut can't be seen."""
+    is in the overlay or in a row: the order does not show where steps were cut."""
 
     __slots__ = ()
-    base: Any
 
     def get(self, slot: Any, map_key: Any) -> Any:
         if map_key.__class__ not in EQUAL_THEMSELVES:
@@ -354,10 +354,3 @@ class RocksMapTable(MapTable):
         for map_key, value in {**shared, **opaque}.items():
             if value is not MISSING:
                 yield map_key, thaw(value)
-
-    def slots(self) -> set[Any]:
-        return {*self.base, *self.overlay}
-
-    def walk(self, place: Any, limit: int) -> tuple[list[Any], Any]:
-        found: tuple[list[Any], Any] = self.base.walk(place, limit)
-        return found

@@ -6,10 +6,10 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
+from beadline.state.heap.timers import TimerTable
 from beadline.state.rocks.keys import TimerKeys
 from beadline.state.rocks.payloads import split_owner
 from beadline.state.rocks.tables import Rows
-from beadline.state.timers import TimerTable
 
 
 class TimerRows:
@@ -56,7 +56,7 @@ class RocksTimerTable(TimerTable):
         super().reset()
 
     def _holds(self, timestamp: int, slot: Any) -> bool:
-        hash(slot)  # what stands for "no key" says so when it is used as one
+        hash(slot)  # the stand-in for "no key" raises when it is used as a key
         if timestamp == self._at:
             return slot in self._loaded
         held: bool = self.base.holds(timestamp, slot)

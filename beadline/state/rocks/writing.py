@@ -1,6 +1,6 @@
 """From changes to rows.
 
-Deltas go through a write batch. What a list or a map held before decides which rows go: lists look at one row a slot,
+Deltas go through a write batch. What a list or a map held before decides which rows go: lists read one row per slot,
 maps that were cleared at their entries. Over an empty database nothing was there before, and rows that come in order
 go straight into files that RocksDB takes as they are.
 """
@@ -15,11 +15,11 @@ from itertools import islice
 from typing import Any
 
 from beadline.state.codec import dumps
+from beadline.state.heap.tables import Changes
 from beadline.state.key_groups import encode_key, hash_encoded
 from beadline.state.rocks.keys import OPAQUE, RowKeys, TimerKeys, encode_map_key, is_plain
-from beadline.state.rocks.payloads import ListRow, owned, pack, pack_segment
+from beadline.state.rocks.payloads import ListRow, owned, pack, pack_items
 from beadline.state.rocks.tables import Rows, read_opaque
-from beadline.state.tables import Changes
 
 _LOOK_UP = 1000
 _CHUNK_BYTES = 256 << 10
@@ -56,7 +56,7 @@ class Batch:
                 else:
                     put(of_slot(slot), pack(value) if is_plain(slot) else owned(slot, pack(value)))
             return
-        # Runs once an entry and step, so it is written out.
+        # Runs once per entry and step, so it is inlined.
         prefixes, maximum = keys.prefixes, keys.max_parallelism
         hashed, encode, dump = hash_encoded, encode_key, marshal.dumps
         for slot, value in changes.items():
@@ -87,11 +87,11 @@ class Batch:
                     for number in range(row.chunks):
                         delete(_chunk(chunk_keys, slot, number))
                     row.chunks, row.tail = 0, b""
-                segment = pack_segment(items) if items else b""
-                if row.tail and len(row.tail) + len(segment) > _CHUNK_BYTES:
+                packed = pack_items(items) if items else b""
+                if row.tail and len(row.tail) + len(packed) > _CHUNK_BYTES:
                     put(_chunk(chunk_keys, slot, row.chunks), row.tail)
                     row.chunks, row.tail = row.chunks + 1, b""
-                row.tail += segment
+                row.tail += packed
                 if row.chunks or row.tail:
                     if data is None and not _plain_slot(slot):
                         row.owner = owned(slot, b"")
@@ -216,7 +216,7 @@ def list_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
     for slot, (_, items) in changes.items():
         if items:
             row = ListRow(None)
-            row.tail = pack_segment(items)
+            row.tail = pack_items(items)
             row.owner = b"" if _plain_slot(slot) else owned(slot, b"")
             found.append((keys.of_slot(slot), row.pack()))
     return found

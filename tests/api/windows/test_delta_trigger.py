@@ -54,7 +54,7 @@ def test_it_travels() -> None:
 def test_windows_that_merge_are_refused() -> None:
     trigger = DeltaTrigger.of(1.0, distance)
     assert not trigger.can_merge()
-    with pytest.raises(GraphError, match="merge"):
+    with pytest.raises(GraphError, match="merging windows"):
         trigger.on_merge(GlobalWindow(), Pane(Key(), GlobalWindow()))
     sessions = EventTimeSessionWindows.with_gap(Time.milliseconds(5))
     keyed = StreamExecutionEnvironment().from_collection([1]).key_by(lambda n: n)

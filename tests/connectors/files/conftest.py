@@ -10,7 +10,16 @@ from urllib.parse import quote
 import pytest
 
 from beadline.connectors.files import place as places
-from beadline.state.files import delete_file, entries_of, join, local_path, make_folder, parent, read_file, write_file
+from beadline.state.segments.files import (
+    delete_file,
+    entries_of,
+    join,
+    local_path,
+    make_folder,
+    parent,
+    read_file,
+    write_file,
+)
 from tests.object_store import Store, object_store
 
 _NUMBERS = itertools.count()

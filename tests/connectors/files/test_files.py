@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.metadata import from_plain, to_plain
+from beadline.checkpoint.contents.metadata import from_plain, to_plain
 from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renaming, s3
 from beadline.connectors.files.pieces import Piece
 from beadline.connectors.files.place import publish
 from beadline.connectors.sink import Committer, Held
-from beadline.state.files import delete_file, join, read_file
+from beadline.state.segments.files import delete_file, join, read_file
 from tests.connectors.files.conftest import Shelf
 
 
@@ -241,7 +241,7 @@ def test_what_is_not_ours_is_not_replaced(sink: RowFileSink, shelf: Shelf) -> No
     (due,) = precommit(committer, seal(committer, stage(sink, [1]), 0, True))
     shelf.put("b1/part-01234567-0-0.txt", "a stranger's\n")
     with pytest.raises(
-        FileExistsError, match=r"can't be published with 2 bytes: .* of 13 bytes is there .* Move it away"
+        FileExistsError, match=r"can't be published with 2 bytes: .* of 13 bytes.* is in its place. Move it away"
     ):
         publish(due)
     assert shelf.take() == {"b1/part-01234567-0-0.txt": "a stranger's\n"}
@@ -307,7 +307,7 @@ def test_a_publication_that_broke_off_is_done_again(disk: Shelf, monkeypatch: py
 
 
 def test_a_lost_staged_piece_makes_nothing_ready(sink: RowFileSink, shelf: Shelf) -> None:
-    lost = [["b", 0, 1, b"x", None], ["b", 0, 5, None, join(sink.staging, "gone")]]
+    lost = [["b", 0, 1, b"x", None], ["b", 0, 5, None, join(sink.names.staging, "gone")]]
     with pytest.raises(FileNotFoundError):
         sink.committer().precommitter()({"target": join(sink.base_path, "b", "part"), "pieces": lost})
     assert (shelf.visible(), shelf.ready()) == ({}, [])

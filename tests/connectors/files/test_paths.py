@@ -64,13 +64,13 @@ def test_a_relative_path_stays_where_the_job_was_started(tmp_path: Path, monkeyp
 
 
 def test_a_host_that_is_another_machine_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"file://out/x names a host, 'out'.* write file:///out"):
+    with pytest.raises(ConfigurationError, match=r"file://out/x names the host 'out'.* write file:///out"):
         FileSink.for_row_format("file://out/x", Encoder.simple_string_encoder())
 
 
 @pytest.mark.parametrize("scheme", ["gs", "gcs", "abfs", "http"])
 def test_a_store_that_would_show_files_twice_is_refused_by_name(scheme: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=rf"{scheme}:// Beadline knows neither an atomic rename nor"):
+    with pytest.raises(UnsupportedFeatureError, match=rf"knows no atomic rename and no delayed upload for {scheme}://"):
         FileSink.for_row_format(f"{scheme}://bucket/x", Encoder.simple_string_encoder())
 
 

@@ -38,7 +38,7 @@ def make(request: pytest.FixtureRequest, folder: Path) -> Iterator[Make]:
 
     def one(*descriptors, **options) -> Subject:  # type: ignore[no-untyped-def]
         kind = HEAP if backend == "heap" else ROCKSDB
-        options.setdefault("name", f"run-{len(made)}")
+        options.setdefault("name", f"execution-{len(made)}")
         if way == "moved":  # workers share the database of a machine when it is large
             options.setdefault("rocks", RocksSettings(own_bytes=0))
         made.append(Subject(kind, way, folder, descriptors, **options))

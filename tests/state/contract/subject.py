@@ -1,4 +1,5 @@
-"""One keyed subtask over any backend: steps that are sealed, lost or failed, runs, merges, and other parallelisms."""
+"""One keyed subtask over any backend: steps that are sealed, lost or failed, segments, merges, and other
+parallelisms."""
 
 from __future__ import annotations
 
@@ -11,23 +12,23 @@ from typing import Any
 
 from beadline.api.state_descriptors import StateDescriptor
 from beadline.common.typeinfo import Types
-from beadline.state.backend import KeyedBackend
+from beadline.state.access.backend import KeyedBackend
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.codec import thaw
 from beadline.state.key_groups import key_group_range
 from beadline.state.rocks import folders
 from beadline.state.rocks.store import RocksStore
-from beadline.state.run import (
-    RunContent,
+from beadline.state.segments.segment import (
+    SegmentContent,
     count_entries,
-    decode_run,
-    encode_run,
+    decode_segment,
+    encode_segment,
     merge_contents,
     without_expired,
     without_tombstones,
 )
-from beadline.state.store import Place, Store, open_store
-from beadline.state.version import Handle, RunRef, next_version, root_version
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
+from beadline.state.store import Store, StoreOwner, open_store
 
 HEAP, ROCKSDB = "hashmap", "rocksdb"
 ANY = Types.PICKLED_BYTE_ARRAY()
@@ -59,7 +60,7 @@ class Subject:
     """What the driver knows of a subtask, and the workers that run its steps.
 
     ``way`` says how a step comes to its store: the last worker ``kept`` it; another worker of the same machine is next
-    (``moved``); or everything local is lost and the store is ``rebuilt`` from the runs.
+    (``moved``); or everything local is lost and the store is ``rebuilt`` from the segments.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Subject:
         subtask: int = 0,
         parallelism: int = 1,
         max_parallelism: int = MAX_PARALLELISM,
-        handle: Handle | None = None,
+        handle: KeyedStateHandle | None = None,
         rocks: RocksSettings | None = None,
     ) -> None:
         self.folder, self.way, self.name = folder, way, name
@@ -81,7 +82,7 @@ class Subject:
         self.descriptors, self.windowed = tuple(descriptors), tuple(windowed)
         self.groups = key_group_range(subtask, parallelism, max_parallelism)
         self.subtask, self.max_parallelism = subtask, max_parallelism
-        self.handle = handle or Handle(root_version("job", "op", self.groups))
+        self.handle = handle or KeyedStateHandle(root_version("job", "op", self.groups))
         self.store: Store | None = None
         self._backend: KeyedBackend | None = None
         self._handles: dict[str, Any] = {}
@@ -91,7 +92,7 @@ class Subject:
 
     @contextmanager
     def step(self, now: int = 0, fate: str = "sealed") -> Iterator[Step]:
-        """One attempt of a step. Its fate: ``sealed``, ``lost`` behind its end, or ``failed`` in the middle."""
+        """One try of a step. Its fate: ``sealed``, ``lost`` behind its end, or ``failed`` in the middle."""
         if self._backend is None:
             self._backend = KeyedBackend("op")
             self._handles = {d.name: self._backend.state(d) for d in self.descriptors}
@@ -106,11 +107,11 @@ class Subject:
                 self._backend = None
                 return
             content = backend.finish()
-            run = self.as_run(content)
-            if run is not None:
-                self.store.keep(run.version, content)
+            segment = self.as_segment(content)
+            if segment is not None:
+                self.store.keep(segment.version, content)
                 if fate == "sealed":
-                    self.handle = self.handle.plus(run)
+                    self.handle = self.handle.plus(segment)
         except BaseException:
             self._backend = None
             raise
@@ -120,21 +121,21 @@ class Subject:
             self.lose(files=self.way == "rebuilt")
 
     def open(self) -> Store:
-        place = Place(self.name, 1, self.subtask, self.max_parallelism)
+        place = StoreOwner(self.name, 1, self.subtask, self.max_parallelism)
         self.store = open_store(self.store, self.handle, self.groups, self.read, self.settings, place)
         assert self.store.version == self.handle.version
         return self.store
 
-    def read(self, run: RunRef) -> bytes:
+    def read(self, segment: SegmentRef) -> bytes:
         self.reads += 1
-        assert run.inline is not None
-        return run.inline
+        assert segment.inline is not None
+        return segment.inline
 
-    def as_run(self, content: RunContent) -> RunRef | None:
-        data = encode_run(content, self.max_parallelism)
+    def as_segment(self, content: SegmentContent) -> SegmentRef | None:
+        data = encode_segment(content, self.max_parallelism)
         if not data:
             return None
-        return RunRef(next_version(self.handle.version, data), count_entries(content), len(data), inline=data)
+        return SegmentRef(next_version(self.handle.version, data), count_entries(content), len(data), inline=data)
 
     def lose(self, files: bool = True) -> None:
         """The worker is gone, and perhaps its disk."""
@@ -153,21 +154,21 @@ class Subject:
     # -- what the master does
 
     def merge(self, start: int = 0, end: int | None = None, now: int = 0, by_key: bool = True) -> None:
-        """Replace some runs by one."""
-        runs = self.handle.runs[start:end]
-        content = merge_contents(decode_run(self.read(run), run.key_groups) for run in runs)
+        """Replace some segments by one."""
+        segments = self.handle.segments[start:end]
+        content = merge_contents(decode_segment(self.read(segment), segment.key_groups) for segment in segments)
         if start == 0:
             content = without_expired(without_tombstones(content), now)
-        data = encode_run(content, self.max_parallelism, by_key=by_key)
-        merged = RunRef(runs[-1].version, count_entries(content), len(data), inline=data)
-        self.handle = self.handle.replacing(start, start + len(runs), merged)
+        data = encode_segment(content, self.max_parallelism, by_key=by_key)
+        merged = SegmentRef(segments[-1].version, count_entries(content), len(data), inline=data)
+        self.handle = self.handle.replacing(start, start + len(segments), merged)
 
     def rescaled(self, parallelism: int, kind: str | None = None, name: str = "rescaled") -> list[Subject]:
         """Subtasks that share this one's key groups."""
         parts = []
         for subtask in range(parallelism):
             groups = key_group_range(subtask, parallelism, self.max_parallelism)
-            handle = Handle(root_version(name, "op", groups), self.handle.runs)
+            handle = KeyedStateHandle(root_version(name, "op", groups), self.handle.segments)
             parts.append(
                 Subject(
                     kind or self.settings.kind,
@@ -186,14 +187,14 @@ class Subject:
         return parts
 
     def switched(self, kind: str) -> Subject:
-        """The same subtask with another backend, over the same runs."""
+        """The same subtask with another backend, over the same segments."""
         other = Subject(
             kind,
             self.way,
             self.folder,
             self.descriptors,
             self.windowed,
-            f"{self.name}-{kind}-{len(self.handle.runs)}",
+            f"{self.name}-{kind}-{len(self.handle.segments)}",
             max_parallelism=self.max_parallelism,
             handle=self.handle,
             rocks=self.settings.rocks,

@@ -314,8 +314,8 @@ def test_a_map_with_many_entries_and_few_changes(make: Make) -> None:
     with subject.step() as step:
         step.at("k")["m"].put(17, "changed")
         step["m"].remove(18)
-    assert subject.handle.runs[-1].entries == 1
-    assert subject.handle.runs[-1].size < 1000
+    assert subject.handle.segments[-1].entries == 1
+    assert subject.handle.segments[-1].size < 1000
     with subject.step() as step:
         state = step.at("k")["m"]
         assert (state.get(17), state.get(18), state.get(3999)) == ("changed", None, (3999, "x"))

@@ -23,17 +23,17 @@ from tests.state.contract.subject import ANY, ROCKSDB, Subject
 KEYS, PER_STEP, folder = 60_000, 3_000, Path(sys.argv[1])
 subject = Subject(ROCKSDB, "kept", folder, (ValueStateDescriptor("v", ANY),), rocks=RocksSettings(memory=64 << 20))
 
-def as_run(content):
-    """Runs in files: what they hold must not count as memory of the store."""
-    run = inline(content)
-    if run is None:
+def as_segment(content):
+    """Segments in files: what they hold must not count as memory of the store."""
+    segment = inline(content)
+    if segment is None:
         return None
-    path = folder / (run.version + ".run")
-    path.write_bytes(run.inline)
-    return type(run)(run.version, run.entries, run.size, path=str(path))
+    path = folder / (segment.version + ".run")
+    path.write_bytes(segment.inline)
+    return type(segment)(segment.version, segment.entries, segment.size, path=str(path))
 
-inline, subject.as_run = subject.as_run, as_run
-subject.read = lambda run: Path(run.path).read_bytes()
+inline, subject.as_segment = subject.as_segment, as_segment
+subject.read = lambda segment: Path(segment.path).read_bytes()
 
 def value(key, turn):
     return random.Random(key * 7 + turn).randbytes(2_500) * 2
@@ -56,7 +56,7 @@ for _ in range(10):
             turns[key] += 1
             step["v"].update(value(key, turns[key]))
     peak = max(peak, memory().rss)
-subject.lose()  # and once more from the runs
+subject.lose()  # and once more from the segments
 with subject.step(fate="lost") as step:
     for key in chance.sample(range(KEYS), 2_000):
         assert step.at(key)["v"].value() == value(key, turns[key])

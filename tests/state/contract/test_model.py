@@ -1,4 +1,4 @@
-"""Whatever happens to steps, workers and runs: heap, RocksDB and plain dictionaries say the same."""
+"""Whatever happens to steps, workers and segments: heap, RocksDB and plain dictionaries say the same."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.rocks import store as rocks_store
+from tests.state.access.test_state_model import KEYS, Model, compare, event, perform, random_event
 from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Step, Subject, let_go
-from tests.state.test_state_model import KEYS, Model, compare, event, perform, random_event
 
 pytest.importorskip("rocksdict")
 
@@ -53,8 +53,8 @@ class Trio:
             self.past.append((self.heap.handle, copy.deepcopy(self.model)))
 
     def merge(self, start: int, length: int) -> None:
-        if len(self.heap.handle.runs) > 1:
-            start %= len(self.heap.handle.runs) - 1
+        if len(self.heap.handle.segments) > 1:
+            start %= len(self.heap.handle.segments) - 1
             self.heap.merge(start, start + length)
             self.rocks.handle = self.heap.handle
 

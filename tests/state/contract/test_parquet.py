@@ -1,4 +1,4 @@
-"""A handle whose runs are Parquet files: every backend goes on from it, at any parallelism."""
+"""A handle whose segments are Parquet files: every backend goes on from it, at any parallelism."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from beadline.common.time import Time
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.state.description import StateDescription
-from beadline.state.files import RunFiles
-from beadline.state.merging import merged
-from beadline.state.parquet_run import encode_parquet
-from beadline.state.run import RunContent
-from beadline.state.version import Handle, RunRef, next_version
+from beadline.state.parquet.segment import encode_parquet
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.merging import merged
+from beadline.state.segments.segment import SegmentContent
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version
 from tests.state.contract.subject import ANY, Make, Subject
 
 LONG, STRING = Types.LONG(), Types.STRING()
@@ -66,17 +66,19 @@ def full(make: Make) -> Subject:
     return subject
 
 
-def as_parquet(subject: Subject, files: RunFiles | None = None, map_key_type: str = '"LONG"') -> Subject:
+def as_parquet(subject: Subject, files: SegmentFiles | None = None, map_key_type: str = '"LONG"') -> Subject:
     """The same subtask, of which a savepoint has written everything as one file a state.
 
     :param files: where to keep the files; with the handle if it is not said
     """
-    content: RunContent = {}
+    content: SegmentContent = {}
     handle = subject.handle
-    ranges = merged(handle.runs, lambda run, at, size: subject.read(run)[at : at + size], subject.groups, 16, 1 << 30)
+    ranges = merged(
+        handle.segments, lambda segment, at, size: subject.read(segment)[at : at + size], subject.groups, 1 << 30
+    )
     for _, part in ranges:
         content.update(part)
-    written = Handle(handle.root)
+    written = KeyedStateHandle(handle.root)
     for name, table in content.items():
         description = StateDescription(
             name, table.kind, TYPES.get(name, ""), map_key_type, namespaced=table.namespaced, ttl_ms=table.ttl_ms
@@ -84,7 +86,7 @@ def as_parquet(subject: Subject, files: RunFiles | None = None, map_key_type: st
         data = encode_parquet(table, description, LONG, subject.max_parallelism)
         version, entries = next_version(written.version, data), len(table.changes)
         if files is None:
-            written = written.plus(RunRef(version, entries, len(data), inline=data))
+            written = written.plus(SegmentRef(version, entries, len(data), inline=data))
         else:
             written = written.plus(files.store(f"{version}.parquet", data, version, entries))
     other = subject.switched(subject.settings.kind)
@@ -130,11 +132,11 @@ def test_nan_is_one_map_key_in_a_savepoint_too(make: Make, lifetime: int | None)
 def test_large_files_are_loaded_a_row_group_at_a_time(
     make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit in ("store._BLOCKWISE_BYTES", "rocks.store._BLOCKWISE_BYTES"):
-        monkeypatch.setattr(f"beadline.state.{limit}", 1)
-    monkeypatch.setattr("beadline.state.parquet_run._GROUP_ROWS", 4)
+    for backend in ("heap", "rocks"):
+        monkeypatch.setattr(f"beadline.state.{backend}.store._BLOCKWISE_BYTES", 1)
+    monkeypatch.setattr("beadline.state.parquet.segment._GROUP_ROWS", 4)
     subject = full(make)
-    restored = as_parquet(subject, RunFiles(str(folder)))
+    restored = as_parquet(subject, SegmentFiles(str(folder)))
     assert everything(restored) == everything(subject)
     assert restored.reads == 0, "no file was read as a whole"
     restored.close()
@@ -176,8 +178,8 @@ def test_it_is_restored_at_another_parallelism(make: Make) -> None:
 
 def test_only_its_own_key_groups_of_a_file_count(make: Make) -> None:
     restored = as_parquet(full(make))
-    runs = tuple(replace(run, groups=(0, 8)) for run in restored.handle.runs)
-    restored.handle = Handle(restored.handle.root, runs)
+    segments = tuple(replace(segment, groups=(0, 8)) for segment in restored.handle.segments)
+    restored.handle = KeyedStateHandle(restored.handle.root, segments)
     half = everything(restored)
     assert 0 < len(half["value"]) < len(KEYS) - 1
     restored.close()

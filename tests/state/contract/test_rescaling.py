@@ -1,4 +1,4 @@
-"""Other parallelisms and other backends over the same runs."""
+"""Other parallelisms and other backends over the same segments."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_from_backend_to_backend(make: Make, route: tuple[str, ...]) -> None:
     subject.close()
 
 
-def test_both_backends_write_the_same_runs(make: Make) -> None:
+def test_both_backends_write_the_same_segments(make: Make) -> None:
     """Not only the same state: byte for byte the same versions."""
     subject = filled(make, 13)
 
@@ -120,4 +120,6 @@ def test_both_backends_write_the_same_runs(make: Make) -> None:
         return Subject(HEAP, "kept", subject.folder, descriptors, **options)
 
     plain = filled(on_the_heap, 13)
-    assert [run.version for run in subject.handle.runs] == [run.version for run in plain.handle.runs]
+    assert [segment.version for segment in subject.handle.segments] == [
+        segment.version for segment in plain.handle.segments
+    ]

@@ -8,7 +8,7 @@ import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.version import Handle, root_version
+from beadline.state.segments.version import KeyedStateHandle, root_version
 from tests.state.contract.subject import ANY, Make, Step, Subject
 
 STATES = (ValueStateDescriptor("v", ANY), ListStateDescriptor("l", ANY), MapStateDescriptor("m", ANY, ANY))
@@ -55,7 +55,7 @@ def lived(make: Make, turns: int, **options: Any) -> Subject:
     return subject
 
 
-def restored(make: Make, subject: Subject, handle: Handle, name: str) -> Subject:
+def restored(make: Make, subject: Subject, handle: KeyedStateHandle, name: str) -> Subject:
     return make(*STATES, handle=handle, name=name, max_parallelism=subject.max_parallelism)
 
 
@@ -83,7 +83,7 @@ def test_a_snapshot_stays_what_it_was_while_the_job_goes_on(make: Make) -> None:
         assert held([restored(make, subject, snapshot, f"after-{turn}")]) == expected(turn + 1)
 
 
-def test_runs_are_merged_while_steps_go_on(make: Make) -> None:
+def test_segments_are_merged_while_steps_go_on(make: Make) -> None:
     """The merge works on the handle of its beginning; its result takes its place in the handle of its end."""
     subject = lived(make, 5)
     beside = restored(make, subject, subject.handle, "beside")
@@ -91,7 +91,7 @@ def test_runs_are_merged_while_steps_go_on(make: Make) -> None:
         with subject.step() as step:
             write(step, turn)
     beside.merge(1, 4)
-    (merged,) = (run for run in beside.handle.runs if run not in subject.handle.runs)
+    (merged,) = (segment for segment in beside.handle.segments if segment not in subject.handle.segments)
     subject.handle = subject.handle.replacing(1, 4, merged)
     assert held([subject]) == expected(8)
     with subject.step() as step:
@@ -100,17 +100,17 @@ def test_runs_are_merged_while_steps_go_on(make: Make) -> None:
 
 
 def rescaled(make: Make, parts: list[Subject], parallelism: int, name: str) -> list[Subject]:
-    """New subtasks, each over what it needs of the former ones' runs."""
+    """New subtasks, each over what it needs of the former ones' segments."""
     made = []
     for subtask in range(parallelism):
         groups = key_group_range(subtask, parallelism, parts[0].max_parallelism)
-        runs = [
-            run.restricted(part.groups).restricted(groups)
+        segments = [
+            segment.restricted(part.groups).restricted(groups)
             for part in parts
             if range(max(part.groups.start, groups.start), min(part.groups.stop, groups.stop))
-            for run in part.handle.runs
+            for segment in part.handle.segments
         ]
-        handle = Handle(root_version(name, "op", groups), tuple(runs))
+        handle = KeyedStateHandle(root_version(name, "op", groups), tuple(segments))
         options = {"subtask": subtask, "parallelism": parallelism, "max_parallelism": parts[0].max_parallelism}
         made.append(make(*STATES, handle=handle, name=name, **options))
     return made

@@ -18,6 +18,7 @@ from beadline.api.state_descriptors import (
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
+from beadline.state.access import ttl
 from tests.state.contract.subject import ANY, Make, Subject
 
 TTL = 10
@@ -45,6 +46,8 @@ def living(descriptor: StateDescriptor, **options: bool) -> StateDescriptor:
         builder = builder.return_expired_if_not_cleaned_up()
     if options.get("no_sweep"):
         builder = builder.disable_cleanup_in_background()
+    if options.get("sweep_20"):
+        builder = builder.cleanup_incrementally(20, False)
     descriptor.enable_time_to_live(builder.build())
     return descriptor
 
@@ -140,14 +143,14 @@ def test_what_nobody_touches_is_swept_out(make: Make, kind: str) -> None:
 
 
 @every_kind
-def test_merging_runs_drops_what_is_over(make: Make, kind: str) -> None:
+def test_merging_segments_drops_what_is_over(make: Make, kind: str) -> None:
     subject = make(MAKE[kind]())
     for now in (100, 105):
         with subject.step(now=now) as step:
             for number in range(10):
                 WRITE[kind](step.at((now, number))["s"], number)
     subject.merge(now=112)
-    assert subject.handle.runs[0].entries == 10
+    assert subject.handle.segments[0].entries == 10
     assert {slot[0] for slot in subject.stored("s", TABLE[kind])} >= {105}
     subject.lose()
     assert {slot[0] for slot in subject.stored("s", TABLE[kind])} == {105}
@@ -161,7 +164,7 @@ def test_merging_leaves_what_may_still_be_read(make: Make, kind: str) -> None:
     with subject.step(now=101) as step:
         WRITE[kind](step.at("l")["s"], 8)
     subject.merge(now=500)
-    assert subject.handle.runs[0].entries == 2
+    assert subject.handle.segments[0].entries == 2
 
 
 def test_items_of_a_list_expire_one_by_one(make: Make) -> None:
@@ -191,14 +194,67 @@ def test_entries_of_a_map_expire_one_by_one(make: Make) -> None:
         assert step.at("k")["s"].is_empty()
 
 
-def test_what_is_over_is_shown_once_if_asked_to(make: Make) -> None:
-    subject = make(a_value(show_expired=True, no_sweep=True))
+@every_kind
+def test_what_is_over_is_shown_once_if_asked_to(make: Make, kind: str) -> None:
+    subject = make(MAKE[kind](show_expired=True, no_sweep=True))
     with subject.step(now=100) as step:
-        step.at("k")["s"].update(["v"])
+        WRITE[kind](step.at("k")["s"], 7)
     with subject.step(now=150) as step:
-        assert step.at("k")["s"].value() == ["v"]
-        assert step["s"].value() is None
-    assert subject.stored("s", "value") == {}
+        assert READ[kind](step.at("k")["s"]) == 7
+        assert READ[kind](step["s"]) is None
+    assert subject.stored("s", TABLE[kind]) == {}
+
+
+def test_none_removes_and_a_change_in_place_is_no_write(make: Make) -> None:
+    subject = make(a_value())
+    with subject.step(now=100) as step:
+        step.at("gone")["s"].update(1)
+        step.at("k")["s"].update([1])
+    with subject.step(now=101) as step:
+        step.at("gone")["s"].update(None)
+        step.at("k")["s"].value().append(2)
+    assert subject.stored("s", "value") == {"k": (100, [1, 2])}
+
+
+@pytest.mark.parametrize("kind", ["sum", "total"])
+def test_folds_begin_anew_when_they_are_over(make: Make, kind: str) -> None:
+    subject = make(MAKE[kind]())
+    for now, added, expected in ((100, 1, 1), (105, 2, 3), (114, 4, 7), (124, 5, 5)):
+        with subject.step(now=now) as step:
+            step.at("k")["s"].add(added)
+            assert step["s"].get() == expected
+
+
+def test_a_sweep_is_bounded_by_accesses_and_altogether(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ttl, "_SWEEP_AT_MOST", 30)
+    subject = make(a_value())
+    with subject.step(now=100) as step:
+        for number in range(100):
+            step.at(number)["s"].update(number)
+    for accesses, left in ((0, 100), (2, 90), (50, 60)):
+        with subject.step(now=1000) as step:
+            for _ in range(accesses):
+                step.at("other")["s"].value()
+        assert len(subject.stored("s", "value")) == left
+
+
+@pytest.mark.parametrize("no_sweep", [False, True])
+def test_a_sweep_is_as_long_as_it_was_asked_to_be(make: Make, no_sweep: bool) -> None:
+    subject = make(a_value(sweep_20=True, no_sweep=no_sweep))
+    with subject.step(now=100) as step:
+        for number in range(50):
+            step.at(number)["s"].update(number)
+    with subject.step(now=1000) as step:
+        step.at("other")["s"].value()
+    assert len(subject.stored("s", "value")) == 30
+
+
+def test_nothing_is_swept_if_told_not_to(make: Make) -> None:
+    subject = make(a_value(no_sweep=True))
+    for now in (100, 1000):
+        with subject.step(now=now) as step:
+            step.at(now)["s"].update(1)
+    assert len(subject.stored("s", "value")) == 2
 
 
 def test_a_sweep_goes_through_all_of_a_large_state(make: Make) -> None:

@@ -45,7 +45,7 @@ def test_a_key_that_was_never_written_has_no_value(make: Make) -> None:
     subject = make(VALUE)
     with subject.step() as step:
         assert step.at("k")["v"].value() is None
-    assert subject.handle.runs == ()
+    assert subject.handle.segments == ()
 
 
 def test_a_value_is_there_in_the_next_step(make: Make) -> None:

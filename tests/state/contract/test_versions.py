@@ -6,8 +6,8 @@ import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.errors import StateMismatchError, VersionError
-from beadline.state.run import decode_run
-from beadline.state.version import RunRef
+from beadline.state.segments.segment import decode_segment
+from beadline.state.segments.version import SegmentRef
 from tests.state.contract.subject import ANY, Make, Step, Subject
 
 VALUE = ValueStateDescriptor("v", ANY)
@@ -53,7 +53,7 @@ def lived(make: Make, turns: int) -> Subject:
 
 def test_every_step_adds_one_version(make: Make) -> None:
     subject = lived(make, 4)
-    versions = [run.version for run in subject.handle.runs]
+    versions = [segment.version for segment in subject.handle.segments]
     assert len(set(versions)) == 4
     check(subject, 4)
 
@@ -147,6 +147,17 @@ def test_several_steps_behind(make: Make) -> None:
         assert subject.reads == 3
 
 
+def test_what_an_attempt_left_is_not_taken_for_what_another_sealed(make: Make) -> None:
+    subject = lived(make, 2)
+    elsewhere = subject.switched("hashmap")
+    with subject.step(fate="lost") as step:
+        write(step, 99)
+    with elsewhere.step() as step:
+        write(step, 2)
+    subject.handle = elsewhere.handle
+    check(subject, 3)
+
+
 def test_a_kept_store_takes_what_it_has_itself(make: Make) -> None:
     subject = lived(make, 3)
     with subject.step() as step:
@@ -160,7 +171,7 @@ def test_a_kept_store_takes_what_it_has_itself(make: Make) -> None:
 
 @pytest.mark.parametrize("by_key", [False, True])
 @pytest.mark.parametrize(("start", "end"), [(0, 2), (0, 6), (1, 3), (2, 6), (4, 6)])
-def test_merged_runs_are_the_same_state(make: Make, start: int, end: int, by_key: bool) -> None:
+def test_merged_segments_are_the_same_state(make: Make, start: int, end: int, by_key: bool) -> None:
     subject = lived(make, 6)
     subject.merge(start, end, by_key=by_key)
     check(subject, 6)
@@ -169,8 +180,8 @@ def test_merged_runs_are_the_same_state(make: Make, start: int, end: int, by_key
     check(subject, 7)
 
 
-def test_a_pending_overlay_is_not_mistaken_for_a_run_that_was_merged_with_it(make: Make) -> None:
-    """The version of the last run may by now mean several runs, while the store stands before all of them."""
+def test_a_pending_overlay_is_not_mistaken_for_a_segment_that_was_merged_with_it(make: Make) -> None:
+    """The version of the last segment may by now mean several segments, while the store stands before all of them."""
     subject = lived(make, 3)
     older = subject.store
     for turn in (3, 4):
@@ -185,10 +196,12 @@ def test_a_pending_overlay_is_not_mistaken_for_a_run_that_was_merged_with_it(mak
 def test_damage_is_noticed_and_the_next_attempt_goes_well(make: Make) -> None:
     subject = lived(make, 2)
     subject.lose()
-    whole, good = subject.handle, subject.handle.runs[1]
+    whole, good = subject.handle, subject.handle.segments[1]
     assert good.inline is not None
     broken = good.inline[:40] + b"?" + good.inline[41:]
-    subject.handle = type(whole)(whole.root, (whole.runs[0], RunRef(good.version, good.entries, good.size, broken)))
+    subject.handle = type(whole)(
+        whole.root, (whole.segments[0], SegmentRef(good.version, good.entries, good.size, broken))
+    )
     with pytest.raises(VersionError, match="checksum"), subject.step():
         pass
     subject.handle = whole
@@ -232,19 +245,23 @@ def test_a_new_state_joins_a_job_that_has_others(make: Make) -> None:
         assert step["m"].get("a") == 1
 
 
-def test_a_state_that_the_program_dropped_stays_in_the_runs(make: Make) -> None:
+def test_a_state_that_the_program_dropped_stays_in_the_segments(make: Make) -> None:
     subject = lived(make, 2)
     fewer = make(VALUE, name="fewer", handle=subject.handle)
     with fewer.step() as step:
         step.at("k0")["v"].update([7])
-    assert {name for run in fewer.handle.runs for name in decode_run(run.inline or b"")} >= {"v", "l", "m"}
+    assert {name for segment in fewer.handle.segments for name in decode_segment(segment.inline or b"")} >= {
+        "v",
+        "l",
+        "m",
+    }
     again = make(VALUE, LIST, MAP, name="again", handle=fewer.handle)
     with again.step() as step:
         assert step.at("k0")["v"].value() == [7]
         assert list(step["l"].get()) == [0, 1]
 
 
-def test_two_runs_of_a_job_do_not_disturb_each_other(make: Make) -> None:
+def test_two_executions_of_a_job_do_not_disturb_each_other(make: Make) -> None:
     one, two = make(VALUE, LIST, MAP), make(VALUE, LIST, MAP)
     for turn in range(3):
         with one.step() as step, two.step() as other:

@@ -1,4 +1,4 @@
-"""What env.add_python_file(), add_python_archive() and set_python_requirements() put into the workers."""
+"""What env.add_python_file() and set_python_requirements() put into the workers."""
 
 import os
 import tempfile
@@ -50,13 +50,6 @@ def use_zip(text):
     return zipped_module.quote(text)
 
 
-def use_archive(text):
-    with open("words/data/endings.txt") as file:
-        ending = file.read().strip()
-    with open("plain.zip/note.txt") as file:
-        return text + ending + file.read().strip()
-
-
 def use_requirements(text):
     import beadwheel
 
@@ -72,13 +65,11 @@ def main():
     env.add_python_file(
         zipped(f"{made}/modules.zip", {"zipped_module.py": "def quote(text):\n    return f'<{text}>'\n"})
     )
-    env.add_python_archive(zipped(f"{made}/archive.zip", {"data/endings.txt": "!\n"}), "words")
-    env.add_python_archive(zipped(f"{made}/plain.zip", {"note.txt": "?\n"}))
     with open(f"{made}/requirements.txt", "w") as file:
         file.write("beadwheel==1.5\n")
     env.set_python_requirements(f"{made}/requirements.txt", wheel(f"{made}/wheels"))
     words = env.from_collection(["Bead", "Line"], Types.STRING())
-    for use in (use_module, use_folder, use_zip, use_archive, use_requirements):
+    for use in (use_module, use_folder, use_zip, use_requirements):
         words = words.map(use, Types.STRING())
     words.print()
     env.execute("dependencies")

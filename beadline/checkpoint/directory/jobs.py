@@ -1,0 +1,151 @@
+"""The jobs of a checkpoint directory, and which of them is an earlier run of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import Listed, from_newest
+from beadline.checkpoint.directory.trace import Trace, read_trace, time_text
+from beadline.checkpoint.ownership.holder import last_holder
+from beadline.errors import JobFinishedError
+from beadline.graph.program import DEFAULT_JOB_NAME, Program
+
+_SHOWN = 5
+_LONGEST_PROGRAM = 120
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that has left something in the directory.
+
+    :ivar time: of its newest checkpoint, or when it finished; in milliseconds
+    :ivar newest: its newest checkpoint that can be read, or the newest if none can; None if it has finished
+    """
+
+    folder: str
+    job_id: str
+    name: str
+    program: Program
+    time: int
+    newest: Listed | None = None
+
+    @classmethod
+    def that_finished(cls, folder: str, trace: Trace) -> Job:
+        return cls(folder, trace.job_id, trace.job_name, trace.program, trace.time)
+
+    @property
+    def has_finished(self) -> bool:
+        return self.newest is None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Its newest checkpoint."""
+        if self.newest is None or self.newest.snapshot is None:
+            problem = "" if self.newest is None else f": {self.newest.problem}"
+            raise SnapshotError(f"none of the checkpoints in {self.folder} can be read{problem}")
+        return self.newest.snapshot
+
+    def is_run_of(self, name: str, program: Program) -> bool:
+        """Whether this is a job of a program with a job of that name.
+
+        A name that somebody chose, and the same script or the same graph. The default name says nothing: then script,
+        arguments and graph must all be the same.
+        """
+        if self.name != name:
+            return False
+        same_script = bool(program.script) and program.script == self.program.script
+        same_graph = bool(program.graph) and program.graph == self.program.graph
+        if name == DEFAULT_JOB_NAME:
+            return same_script and same_graph and program.arguments == self.program.arguments
+        return same_script or same_graph
+
+    def line(self) -> str:
+        """All that a person needs to choose it."""
+        if self.newest is not None and self.newest.snapshot is None:
+            return f"{self.job_id}: {self.newest.pointer} can't be read"
+        where = "" if self.newest is None else f"{self.newest.pointer} of "
+        program = str(self.program)
+        if len(program) > _LONGEST_PROGRAM:
+            program = f"{program[:_LONGEST_PROGRAM]}…"
+        return f"{self.job_id}: '{self.name}', {program}: {where}{time_text(self.time)}, {self._standing()}"
+
+    def _standing(self) -> str:
+        if self.has_finished:
+            return "finished"
+        holder = last_holder(self.folder)
+        if holder is None or holder.ended:
+            return "ended"
+        alive = holder.is_alive()
+        if alive is None:
+            return f"last run elsewhere by {holder}"
+        return f"runs: {holder}" if alive else "its driver is dead"
+
+
+def job_in(folder: str, job_id: str | None = None) -> Job | None:
+    """The job of a folder; None if it has neither finished nor a checkpoint.
+
+    :param job_id: the only one that counts there
+    """
+    trace = read_trace(folder)
+    if trace is not None:
+        return Job.that_finished(folder, trace) if job_id in (None, trace.job_id) else None
+    damaged: Listed | None = None
+    for listed in from_newest(folder):
+        snapshot = listed.snapshot
+        if snapshot is None:
+            damaged = damaged or listed
+        elif job_id in (None, snapshot.job_id):
+            return Job(folder, snapshot.job_id, snapshot.job_name, snapshot.program, snapshot.timestamp, listed)
+    return Job(folder, job_id or "?", "?", Program(), 0, damaged) if damaged is not None else None
+
+
+def choose(jobs: Iterable[Job], name: str, program: Program, directory: str) -> Job:
+    """The one job that a program means by ``latest``.
+
+    :raises SnapshotError: there is none or more than one; the message lists what there is to choose from
+    """
+    jobs = sorted(jobs, key=lambda job: job.time, reverse=True)
+    own = [job for job in jobs if job.is_run_of(name, program)]
+    if len(own) == 1:
+        return own[0]
+    who = f"'{name}', {program}"
+    if own:
+        raise SnapshotError(
+            f"'latest' could mean any of {len(own)} jobs of this program ({who}) in {directory}:\n{listing(own)}\n"
+            "Name the one to go on from with -s PATH. Remove those that nobody needs with 'beadline savepoint dispose "
+            "PATH', or give each job an id of its own with -D beadline.job-id=…"
+        )
+    none = f"'latest' found no checkpoint of this program ({who}) in {directory}"
+    if not jobs:
+        raise SnapshotError(
+            f"{none}: it never took one there, or it was cancelled or failed and kept none. Start it without -s"
+        )
+    rule = (
+        "the job has no name of its own, so script, arguments and graph must be the same"
+        if name == DEFAULT_JOB_NAME
+        else "the name and the script or the graph must be the same"
+    )
+    raise SnapshotError(
+        f"{none} ({rule}). Other jobs are there:\n{listing(jobs)}\n"
+        "If one of them is meant, name its checkpoint with -s PATH, or its id with -D beadline.job-id=…; else start "
+        "the program without -s"
+    )
+
+
+def listing(jobs: Sequence[Job]) -> str:
+    """One line for each of the first few."""
+    lines = [f"  {job.line()}" for job in jobs[:_SHOWN]]
+    if len(jobs) > _SHOWN:
+        lines.append(f"  … and {len(jobs) - _SHOWN} more")
+    return "\n".join(lines)
+
+
+def refuse_finished(job: Job) -> None:
+    """A job that has finished has nothing to go on from."""
+    if job.has_finished:
+        raise JobFinishedError(
+            f"job '{job.name}' ({job.job_id}) finished at {time_text(job.time)}: there is nothing to go on from. Start "
+            "it without -s to run it again; if it was stopped with a savepoint, name that with -s PATH"
+        )

@@ -1,0 +1,253 @@
+"""A job's place in files.
+
+A job's folder looks as in Flink::
+
+    <directory>/<job id>/
+        shared/<epoch>/…     segments of state, named by content; checkpoints share them
+        chk-17/_metadata     a completed checkpoint: what it holds and which segments it needs
+        lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.ownership.lease
+        beat-…               whether that driver is alive, see beadline.checkpoint.ownership.holder
+        history              what has happened to the job, for people, see beadline.master.news
+        ended                the job has finished, see beadline.checkpoint.directory.trace: nothing else is left then
+
+A checkpoint completes in this order: everything it needs is durable; then its folder, made under another name, appears
+as ``chk-N`` in one rename. A crash at any moment leaves the old checkpoints and at most files that look unfinished.
+
+Segments too large for ``_metadata`` go to ``shared`` and not to ``chk-N``, because the restored job goes on from them:
+they must outlive the checkpoint that wrote them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from beadline.checkpoint.cleanup import finished, leftovers
+from beadline.checkpoint.cleanup.removal import STAGED, remove_known
+from beadline.checkpoint.contents import metadata
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.directory.lookup import CHECKPOINT, Listed, folder_of, read_snapshot
+from beadline.checkpoint.directory.trace import Trace
+from beadline.checkpoint.disk_errors import explained
+from beadline.checkpoint.ownership.lease import Lease
+from beadline.checkpoint.storage.durable import Bundle, DurableFiles
+from beadline.checkpoint.storage.publishing import DEFAULT_INLINE_THRESHOLD, Stored, publish_checkpoint
+from beadline.checkpoint.storage.storage import JobStorage
+from beadline.graph.program import Program
+from beadline.state.segments.files import (
+    base_name,
+    delete_file,
+    entries_of,
+    join,
+    make_folder,
+    read_file,
+    size_of,
+    sync,
+    write_file,
+)
+
+__all__ = ["FileJobStorage"]
+
+_USED = re.compile(r"\.?chk-(\d{1,18})(\.[0-9a-f]{8})?")
+
+
+class FileJobStorage(JobStorage):
+    """A job's folder below a directory, and the lease on it.
+
+    Until it is acquired, nobody looks for other drivers.
+
+    :param inline_threshold: segments up to this size stay in ``_metadata``
+    :ivar folder: the job's; its lease is there too
+    """
+
+    survives_driver = True
+
+    def __init__(
+        self, directory: CheckpointDirectory, job_id: str, inline_threshold: int = DEFAULT_INLINE_THRESHOLD
+    ) -> None:
+        super().__init__(job_id, inline_threshold)
+        self.folder = directory.job_folder(job_id)
+        self._directory = directory
+        self._files = DurableFiles()
+        self._lease: Lease | None = None
+        self._writing: set[object] = set()
+
+    def __repr__(self) -> str:
+        return f"<FileJobStorage {self.folder}, epoch {self.epoch}>"
+
+    # -- whose job it is
+
+    @property
+    def epoch(self) -> int:
+        return self._lease.epoch if self._lease is not None else 0
+
+    def acquire(self, is_new: bool = False) -> None:
+        if is_new:
+            finished.make_room(self.folder)
+        self.hold(Lease.acquire(self.folder))
+
+    def hold(self, lease: Lease) -> None:
+        """From now on nothing is written or removed unless this lease is held."""
+        self._lease = lease
+
+    def check(self) -> None:
+        if self._lease is not None:
+            self._lease.check()
+
+    def show_life(self) -> None:
+        if self._lease is not None:
+            self._lease.hold()
+
+    def let_go(self) -> None:
+        if self._lease is not None:
+            self._lease.let_go()
+
+    def release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+
+    # -- the job's beginning and its end
+
+    def begin(self, job_name: str, program: Program) -> None:
+        finished.job_begins(self._directory, self.job_id, job_name, program)
+
+    def leave_trace(self, trace: Trace) -> None:
+        self.check()
+        finished.leave_trace(self._directory, trace)
+
+    def remove(self, comes_again: bool = False) -> bool:
+        """Remove the folder of a job that has ended and kept no checkpoint; False if there is something left in it, or
+        another driver has it.
+
+        :param comes_again: another job may use the folder: the last lease and its fence stay, so that no epoch is taken
+            twice, and a driver of this job that wakes up late finds itself fenced
+        """
+        if self._is_fenced():
+            return False
+        self._files = DurableFiles()  # nothing of what it has made durable stays
+        return leftovers.remove_job(self.folder, comes_again)
+
+    # -- what people want to know of it later
+
+    def keep_history(self, data: bytes) -> None:
+        self.check()
+        write_file(join(self.folder, leftovers.HISTORY), data)
+
+    def history(self) -> bytes | None:
+        try:
+            return read_file(join(self.folder, leftovers.HISTORY))
+        except OSError:
+            return None
+
+    # -- state
+
+    def state_folder(self, attempt: int, one_machine: bool) -> str:
+        self.check()  # a folder that is unreachable for a while must not be made again, without the lease
+        return self.prepare(self.epoch)
+
+    def owned_folder(self) -> str:
+        return self.shared_folder()
+
+    def shared_folder(self, epoch: int = 0) -> str:
+        """Where the segments go. A driver writes to the folder of its epoch only."""
+        shared = join(self.folder, metadata.SHARED)
+        return join(shared, str(epoch)) if epoch else shared
+
+    def prepare(self, epoch: int = 0) -> str:
+        """Make the job's folders, and give the one for its segments."""
+        folder = self.shared_folder(epoch)
+        with explained(f"can't use {self._directory.path} for checkpoints"):
+            make_folder(folder)
+        return folder
+
+    # -- writing
+
+    def write(self, snapshot: Snapshot, copy_foreign: bool = False) -> Stored:
+        """Make a checkpoint complete.
+
+        1. look at the lease
+        2. make segments durable: sync those that tasks wrote, write those that are inline and large
+        3. write ``_metadata`` under another name
+        4. look at the lease, then publish by rename (on object stores: by one put)
+        5. look at the lease again: only now has the checkpoint completed
+
+        :param copy_foreign: copy segments of other folders to this job's, so that the snapshot it was restored from can
+            go
+        :raises Fenced: another driver took over; delete and commit nothing
+        """
+        writing = object()
+        self._writing.add(writing)
+        try:
+            return self._write(snapshot, copy_foreign)
+        finally:
+            self._writing.discard(writing)
+
+    def _write(self, snapshot: Snapshot, copy_foreign: bool) -> Stored:
+        epoch = self.epoch or snapshot.epoch
+        number = snapshot.checkpoint_id
+        folder = join(self.folder, f"chk-{number}")
+        with explained(f"can't write checkpoint {number} to {folder}"):
+            self.check()
+            shared = self.prepare(epoch)
+            own = self.shared_folder().partition("?")[0] + "/"
+            bundle = Bundle(shared, shared, self._inline_threshold)
+            moved, written = self._files.bring(snapshot, bundle, lambda path: copy_foreign and not path.startswith(own))
+            stored = replace(moved, epoch=epoch, kind=SnapshotKind.CHECKPOINT)
+            data = metadata.encode(stored, folder)
+            self._publish(folder, data, number)
+        if self._lease is not None:
+            self._lease.check_after_publishing()
+        return Stored(folder, stored, written + len(data))
+
+    def _publish(self, folder: str, data: bytes, number: int) -> None:
+        publish_checkpoint(folder, data, number, self.check)
+        try:
+            sync(self.folder)
+        except OSError:
+            self.discard(folder)
+            raise
+
+    # -- reading
+
+    def read(self, pointer: str) -> Snapshot:
+        """The snapshot at a path: the folder of a checkpoint or savepoint, or its ``_metadata``."""
+        snapshot = read_snapshot(pointer)
+        self._files.know(snapshot)
+        return snapshot
+
+    def completed(self) -> list[Listed]:
+        return self._directory.completed(self.job_id)
+
+    def highest_number(self) -> int:
+        matches = (_USED.fullmatch(entry.name) for entry in entries_of(self.folder))
+        return max((int(match[1]) for match in matches if match), default=0)
+
+    # -- removing
+
+    def discard(self, pointer: str) -> None:
+        """Remove a checkpoint or savepoint: first its ``_metadata``, so that it never looks complete by mistake; then
+        what else it wrote into its folder; then the folder, if nothing else is in it."""
+        folder = folder_of(pointer)
+        name = base_name(folder)
+        if not (CHECKPOINT.fullmatch(name) or size_of(join(folder, metadata.METADATA)) is not None):
+            raise SnapshotError(f"{folder} is neither a checkpoint nor a savepoint, so it is not removed")
+        if self._is_fenced():
+            return
+        with explained(f"can't remove {folder}"):
+            remove_known(folder)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        if self._is_fenced():
+            return
+        for path in paths:
+            self._files.forget(path)
+            with explained(f"can't remove {path}"):
+                if CHECKPOINT.fullmatch(base_name(path)) or STAGED.fullmatch(base_name(path)):
+                    remove_known(path)
+                else:
+                    delete_file(path)
+
+    def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
+        return [] if self._writing else leftovers.orphans_in(self.folder, referenced, self.epoch)

@@ -1,0 +1,206 @@
+"""The place of one job: where its checkpoints and its state are, and the right to write there.
+
+There are two kinds. Files below a directory (:mod:`~beadline.checkpoint.storage.file_system`) outlive the driver, so
+that another driver can take over the job: a lease says whose it is. The driver's memory
+(:mod:`~beadline.checkpoint.storage.memory`) is gone with the driver, so that nobody else can have the job. Who uses a
+place need not know which kind it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from beadline.checkpoint.cleanup.removal import remove_claimed, remove_metadata
+from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.directory.lookup import Listed, folder_of
+from beadline.checkpoint.directory.trace import Trace
+from beadline.checkpoint.disk_errors import explained
+from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.storage.publishing import (
+    DEFAULT_INLINE_THRESHOLD,
+    Fill,
+    Stored,
+    publish_savepoint,
+    savepoint_folder,
+)
+from beadline.checkpoint.storage.verify import Problem, verify
+from beadline.graph.program import Program
+
+__all__ = ["JobStorage"]
+
+
+class JobStorage(ABC):
+    """One driver's hold on the place of one job.
+
+    1. :meth:`acquire`, then look what is there, then :meth:`begin`
+    2. :meth:`state_folder` for each execution, :meth:`write` for each checkpoint
+    3. :meth:`leave_trace` if the job has finished, before anything is removed
+    4. :meth:`release`, and :meth:`remove` if nobody can resume the job
+
+    :param inline_threshold: segments up to this size stay in ``_metadata``
+    :ivar survives_driver: whether a new driver can resume the job from here
+    """
+
+    survives_driver: bool
+
+    def __init__(self, job_id: str, inline_threshold: int = DEFAULT_INLINE_THRESHOLD) -> None:
+        self.job_id = job_id
+        self._inline_threshold = inline_threshold
+
+    # -- whose job it is
+
+    @property
+    @abstractmethod
+    def epoch(self) -> int:
+        """Which driver of the job this is: counts from 1. 0 if there can be no other one."""
+
+    @abstractmethod
+    def acquire(self, is_new: bool = False) -> None:
+        """Take the job, and fence the driver that had it.
+
+        :param is_new: a new job begins here: first remove what is left of a finished one
+        """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Look whether this driver still has the job.
+
+        :raises Fenced: another driver took over; delete and publish nothing
+        :raises OSError: that is unknown now
+        """
+
+    def check_if_reachable(self) -> None:
+        """The same, but the job goes on if that is unknown now.
+
+        :raises Fenced: another driver took over
+        """
+        with contextlib.suppress(OSError):
+            self.check()
+
+    def _is_fenced(self) -> bool:
+        """Whether nothing may be removed: what a fenced driver thinks nobody needs, the new owner may need."""
+        try:
+            self.check()
+        except (Fenced, OSError):
+            return True
+        return False
+
+    @abstractmethod
+    def show_life(self) -> None:
+        """From now on others can see that the driver is alive."""
+
+    @abstractmethod
+    def let_go(self) -> None:
+        """The driver has ended, and nothing is said about how."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """The driver has ended in good order. Remove what only it needed."""
+
+    # -- the job's beginning and its end
+
+    @abstractmethod
+    def begin(self, job_name: str, program: Program) -> None:
+        """From now on this is the run of the program that counts, and it has not finished."""
+
+    @abstractmethod
+    def leave_trace(self, trace: Trace) -> None:
+        """The job has finished: note it for drivers that would resume it."""
+
+    @abstractmethod
+    def remove(self, comes_again: bool = False) -> bool:
+        """Remove the place of a job that has ended and kept no checkpoint; False if there is something left in it, or
+        another driver has it.
+
+        :param comes_again: another job may use the place
+        """
+
+    # -- what people want to know of it later
+
+    def keep_history(self, data: bytes) -> None:
+        """Keep what has happened to the job, in place of what was kept before."""
+
+    def history(self) -> bytes | None:
+        """What was kept last, by whichever driver."""
+        return None
+
+    # -- state
+
+    @abstractmethod
+    def state_folder(self, attempt: int, one_machine: bool) -> str:
+        """Where the segments of an execution go: a folder that is there, and that all executors reach."""
+
+    @abstractmethod
+    def owned_folder(self) -> str:
+        """Files below it may be deleted when nobody needs them. Empty if there is none."""
+
+    # -- checkpoints and savepoints
+
+    @abstractmethod
+    def write(self, snapshot: Snapshot, copy_foreign: bool = False) -> Stored:
+        """Make a checkpoint complete, or raise and leave nothing that looks complete.
+
+        :param copy_foreign: copy segments of other folders to this job's, so that the snapshot it was restored from can
+            go
+        :raises Fenced: another driver took over; delete and commit nothing
+        """
+
+    def write_savepoint(self, snapshot: Snapshot, directory: str, fill: Fill | None = None) -> Stored:
+        """Write a savepoint: a folder that holds all it needs, and can be moved and copied.
+
+        :param directory: where to put the folder
+        :param fill: puts the state into the folder; if it is None, the segments are copied as they are
+        """
+        folder = savepoint_folder(directory, snapshot.job_id)
+        return publish_savepoint(snapshot, folder, fill, self._inline_threshold)
+
+    @abstractmethod
+    def read(self, pointer: str) -> Snapshot:
+        """The snapshot that a pointer leads to."""
+
+    @abstractmethod
+    def completed(self) -> list[Listed]:
+        """The completed checkpoints of the job that count, newest first."""
+
+    @abstractmethod
+    def highest_number(self) -> int:
+        """The highest number that any checkpoint of the job has used, finished or not. New ones begin above it."""
+
+    def verify(self, snapshot: Snapshot) -> list[Problem]:
+        """What is wrong with a snapshot's files."""
+        return verify(snapshot)
+
+    # -- removing
+
+    @abstractmethod
+    def discard(self, pointer: str) -> None:
+        """Remove a checkpoint. Its shared files are the registry's affair."""
+
+    @abstractmethod
+    def delete(self, paths: Iterable[str]) -> None:
+        """Remove files that the registry gave out, or what :meth:`orphans` found."""
+
+    @abstractmethod
+    def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
+        """What crashed or fenced drivers left, and nobody needs.
+
+        Call it with the job acquired and no step under way: segments of a step that is not sealed are needed by nobody
+        yet. While a checkpoint is being written nothing is an orphan.
+
+        :param referenced: files that are needed beyond those of the completed checkpoints
+        """
+
+    def discard_claimed(self, pointer: str) -> None:
+        """A snapshot that the job has claimed is subsumed. Its files are the registry's affair."""
+        if not self._is_fenced():
+            with explained(f"can't remove {pointer}"):
+                remove_metadata(folder_of(pointer))
+
+    def delete_claimed(self, paths: Iterable[str]) -> None:
+        """Remove files of a claimed snapshot that nobody needs any more, and its folders when they are empty."""
+        if not self._is_fenced():
+            for path in paths:
+                with explained(f"can't remove {path}"):
+                    remove_claimed(path)

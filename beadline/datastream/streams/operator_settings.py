@@ -1,0 +1,53 @@
+"""The settings of the operator that a stream comes from or ends in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from beadline.common.without_java import WithoutJava
+from beadline.datastream.slot_sharing_group import SlotSharingGroup
+from beadline.datastream.streams.checks import checked_parallelism
+from beadline.graph.nodes import Node
+
+if TYPE_CHECKING:
+    from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+class OperatorSettings(WithoutJava):
+    """What streams and sinks share. Every setter returns the object that it was called on."""
+
+    _env: StreamExecutionEnvironment
+
+    def _node(self, what: str) -> Node:
+        """The operator that a call such as ``what`` is about."""
+        raise NotImplementedError
+
+    def name(self, name: str) -> Self:
+        self._node("name()").name = name
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """A name for the operator's state that survives changes of the program."""
+        self._node("uid()").uid = uid
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        self._node("set_uid_hash()").uid_hash = uid_hash
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        node = self._node("set_parallelism()")
+        node.parallelism = checked_parallelism(parallelism, node.name)
+        return self
+
+    def disable_chaining(self) -> Self:
+        self._node("disable_chaining()").never_chained = True
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        self._env._without_effect("slot_sharing_group", "Spark schedules the tasks")
+        return self
+
+    def set_description(self, description: str) -> Self:
+        self._node("set_description()").description = description
+        return self

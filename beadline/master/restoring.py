@@ -1,0 +1,109 @@
+"""Beginning a job, and going back to its newest checkpoint that can be read. No step is under way meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.master.definition import Job
+from beadline.master.running import Running
+from beadline.master.upgrade.migration import migrated
+from beadline.master.upkeep.truth import Truth
+
+_LOG = logging.getLogger("beadline")
+
+
+def begin(job: Job, running: Running) -> int | None:
+    """The first execution: from what the job was told to start from, or from the beginning.
+
+    :returns: the number of the checkpoint, as the others here do
+    """
+    truth = running.new_truth(1)
+    start = job.home.start
+    if start is None:
+        running.do(running.checkpoints.started(0))
+    else:
+        _restore(job, running, truth, start)
+        _LOG.info("restored from %s", job.home.pointer)
+        running.do(running.checkpoints.restored(start.checkpoint_id, truth.step))
+    running.execute(1, truth)
+    return start.checkpoint_id if start is not None else None
+
+
+def go_on(running: Running, number: int) -> None:
+    """Without checkpoints nothing is replayed: go on after the step that failed, with the state before it."""
+    failed = running.execution
+    assert failed is not None
+    failed.truth.positions.update(failed.skipped)
+    running.do(running.checkpoints.restored(None, failed.truth.step))
+    running.execute(number, failed.truth)
+
+
+def go_back(job: Job, running: Running, number: int) -> int | None:
+    """The next execution, from the newest checkpoint that can be read; from the beginning if there is none."""
+    truth = running.new_truth(number)
+    running.checkpoints.quiet()
+    id = _restore_newest(job, running, truth)
+    running.do(running.checkpoints.restored(id, truth.step))
+    running.execute(number, truth)
+    return id
+
+
+def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:
+    pointers = running.checkpoints.pointers
+    for id, pointer in sorted(pointers.items(), reverse=True):
+        snapshot = _readable(job, id, pointer)
+        if snapshot is not None:
+            _restore(job, running, truth, snapshot)
+            return id
+    if pointers:
+        raise SnapshotError(f"none of the {len(pointers)} retained checkpoints can be read")
+    if job.home.start is not None:
+        _restore(job, running, truth, job.home.start)
+    else:
+        if len(running.sinks):
+            running.checkpoints.leave_behind(0)
+        running.sinks.restore(running.sinks_at_start)
+    return None
+
+
+def _readable(job: Job, id: int, pointer: str) -> Snapshot | None:
+    try:
+        snapshot = job.home.read(pointer)
+        problems = job.home.storage.verify(snapshot)
+    except SnapshotError as error:
+        problems, snapshot = [error], None  # type: ignore[list-item]
+    if not problems:
+        return snapshot
+    _LOG.warning("checkpoint %d can't be restored, so the one before it is tried: %s", id, problems[0])
+    return None
+
+
+def _restore(job: Job, running: Running, truth: Truth, snapshot: Snapshot) -> None:
+    """Bring state and sinks to a snapshot.
+
+    1. rewrite state whose type has changed, into files of this execution
+    2. make the snapshot the truth
+    3. look at the lease: another driver may have the job by now
+    4. remove newer checkpoints, which name output that is about to be taken back
+    5. take back what sinks have staged since, and publish what the snapshot had pre-committed
+    6. remove files that nobody needs
+    """
+    settings = job.settings.checkpoints
+    context = running.context(f"{job.home.job_id}-migration", 1)
+    migrate = partial(running.stepper.migrate, context, running.processing_time())
+    snapshot = migrated(snapshot, job.acceptance.migrations(snapshot), migrate)
+    truth.restore(
+        snapshot,
+        running.files,
+        settings.inline_threshold,
+        settings.ignore_unclaimed_state,
+        skip_in_flight=snapshot.checkpoint_id == settings.ignored_in_flight,
+    )
+    truth.book.own(path for path in truth.book.live_files() if running.checkpoints.registry.owns(path))
+    job.home.storage.check()
+    if len(running.sinks):
+        truth.book.own(running.checkpoints.leave_behind(snapshot.checkpoint_id))
+    running.sinks.restore(snapshot.committables())
+    job.home.drop_orphans(set(truth.book.live_files()) | set(running.checkpoints.needed()))

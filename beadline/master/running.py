@@ -1,0 +1,387 @@
+"""A job at work: what follows from each event, and the one place that carries out actions.
+
+Everything here happens in the job master's thread. Events come from its inbox (:meth:`Running.handle`); what the
+checkpoint coordinator decides on them is a list of actions (:meth:`Running.do`). The order in which a step is sealed,
+a snapshot taken, a checkpoint completed, is the order of the calls below.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from beadline.checkpoint.coordinator.actions import (
+    Action,
+    CheckpointKind,
+    Complete,
+    Discard,
+    FailJob,
+    NotifyAborted,
+    NotifyComplete,
+    Rejected,
+    Take,
+    Triggered,
+)
+from beadline.checkpoint.ends import End
+from beadline.errors import BeadlineError, JobExecutionError
+from beadline.master import living
+from beadline.master.clocks import ProcessingTime
+from beadline.master.definition import Job
+from beadline.master.events import Event, NotWritten, Prepared, Published, Request, StepEnded, Suspend, Wake, Written
+from beadline.master.execution import Execution, Planned, Positions, Reader
+from beadline.master.life import State
+from beadline.master.news import CheckpointChanged, NewsStream
+from beadline.master.poison import PoisonWatch
+from beadline.master.results import Results
+from beadline.master.snapshots.checkpoints import Checkpoints
+from beadline.master.snapshots.records import Records
+from beadline.master.snapshots.savepoints import CanonicalSavepoints
+from beadline.master.snapshots.sinks import Sinks
+from beadline.master.stepping import Stepper
+from beadline.master.telling import first_line
+from beadline.master.upgrade.comparison import generated_uids
+from beadline.master.upgrade.compatibility import has_state
+from beadline.master.upkeep.merging import Merger, drop_garbage
+from beadline.master.upkeep.truth import Truth
+from beadline.runtime.messages import RunContext, StepHeader
+from beadline.runtime.short_tasks.exporting import export_in_worker
+from beadline.runtime.short_tasks.merging import merge_in_worker
+from beadline.state.segments.files import SegmentFiles
+
+_LOG = logging.getLogger("beadline")
+
+# Only an event changes anything.
+_UNTIL_EVENT = 3600.0
+
+
+class Running:
+    """A job whose sources and sinks are prepared, and whose program is with the workers.
+
+    :param post: puts an event into the job master's inbox
+    :param cancelled: whether somebody wants the job to end at once
+    :ivar poison: counts the records that user code fails on
+    :ivar has_sealed: whether a step of the job has been sealed
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        results: Results,
+        news: NewsStream,
+        post: Callable[[Event], None],
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._job = job
+        self._results = results
+        self._news = news
+        self._post = post
+        self.poison = PoisonWatch(job.settings.poison)
+        self.processing_time = ProcessingTime(job.settings.clock, job.settings.monotonic)
+        home, plan = job.home, job.plan
+        records = Records()
+        self.sinks = Sinks(plan, job.engine, home.storage, records, job.exactly_once)
+        self.sinks_at_start = self.sinks.at_start()
+        self._sources = job.prepared_sources()
+        self._initial: Positions = {node: source.initial() for node, source in self._sources.items()}
+        savepoints = CanonicalSavepoints(job.engine, job.group)
+        self.checkpoints = Checkpoints(
+            job.coordinator(), home, records, self.sinks, savepoints, job.settings.monotonic, post
+        )
+        # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.
+        try:
+            self._deployment = job.engine.deploy(plan, job.settings.dependencies, job.group)
+        except BaseException:
+            self._stop_sources()
+            raise
+        self.stepper = Stepper(plan, job.engine, self._deployment, cancelled, results.warn)
+        self._merger = Merger(job.engine, f"{job.group}-merge", self._merging)
+        self.files = SegmentFiles("")  # of the present execution
+        self.execution: Execution | None = None
+        self.has_sealed = False
+        self._after_last_step: Request | None = None
+        self._suspending: Future[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Running {self.execution!r}, {self.checkpoints!r}>"
+
+    # -- beginning, and going on
+
+    def new_truth(self, number: int) -> Truth:
+        """The truth of the very beginning, for an execution whose state goes to a folder of its own."""
+        self.stepper.begin()
+        self.files = SegmentFiles(self._job.home.state_folder(number, self._job.engine.one_machine))
+        truth = Truth(self._job.home.job_id, self._job.plan, self.files)
+        truth.positions.update(self._initial)
+        return truth
+
+    def execute(self, number: int, truth: Truth) -> None:
+        """From here on steps are run from that truth."""
+        readers = [
+            Reader(self._job.plan.nodes[node], source, source.finished(truth.positions[node]))
+            for node, source in self._sources.items()
+        ]
+        name = f"{self._job.home.job_id}-{number}"
+        self.execution = Execution(number, name, self._job.plan, truth, readers, self._job.settings.limits)
+        self._suspending = None
+        self._merger = Merger(self._job.engine, f"{self._job.group}-merge", self._merging)
+        self._results.execution_begins()
+        self.stepper.begin()
+
+    def context(self, name: str, number: int) -> RunContext:
+        """What workers must know to work for an execution."""
+        settings = self._job.settings
+        return RunContext(
+            name,
+            living.executions(),
+            self.files.root,
+            settings.checkpoints.inline_threshold,
+            number - 1,
+            "lz4" if settings.checkpoints.compression else None,
+            settings.backend,
+        )
+
+    def _now_context(self) -> RunContext:
+        assert self.execution is not None
+        return self.context(self.execution.name, self.execution.number)
+
+    def _merging(self) -> Callable[[Any], Any]:
+        return self._deployment.bind(merge_in_worker, self._now_context(), self.stepper.sealed_at)
+
+    def _exporting(self) -> Callable[[Any], Any]:
+        return self._deployment.bind(export_in_worker, self._now_context(), self.stepper.sealed_at)
+
+    # -- the loop
+
+    @property
+    def state(self) -> State:
+        """Where an execution stands."""
+        assert self.execution is not None
+        if self._suspending is not None:
+            return State.SUSPENDING
+        if self._after_last_step is not None or self.checkpoints.coordinator.is_stopping:
+            return State.STOPPING
+        return State.FINISHING if self.execution.final_sealed else State.RUNNING
+
+    def over(self) -> End | None:
+        """What has ended the job, if anything has."""
+        execution = self.execution
+        assert execution is not None
+        if self._suspending is not None and self._suspending.done() and not execution.is_running:
+            problem = self._suspending.exception()
+            if problem is not None:
+                self._results.warn(f"no last checkpoint could be taken: {problem}")
+            return End.SUSPENDED
+        if self.checkpoints.stopped_with is not None and self.checkpoints.may_end:
+            cancels = self.checkpoints.stopped_with is CheckpointKind.CANCEL_WITH_SAVEPOINT
+            return End.CANCELLED if cancels else End.STOPPED
+        if execution.final_sealed and self.checkpoints.may_end:
+            return End.FINISHED
+        return None
+
+    def advance(self) -> float:
+        """Start a step if there is reason for one; gives the seconds to wait for an event until the next look."""
+        patience = self._maybe_start()
+        wakeup = self.checkpoints.seconds_to_wakeup()
+        return patience if wakeup is None else min(patience, max(0.0, wakeup))
+
+    def _maybe_start(self) -> float:
+        execution = self.execution
+        assert execution is not None
+        if execution.is_running or execution.final_sealed or self.checkpoints.coordinator.holds:
+            return _UNTIL_EVENT
+        if self._suspending is not None:
+            return 0.1
+        planned = execution.next_step(self.processing_time(), self._job.engine.keep_alive)
+        if not isinstance(planned, Planned):
+            return planned
+        completed, aborted = self.checkpoints.news()
+        step = execution.truth.step + 1
+        base = execution.truth.step or None
+        poison = self.poison.poison
+        header = StepHeader(self._now_context(), step, planned.now, planned.final, base, completed, aborted, poison)
+        execution.begin_step(planned, header)
+        self.do(self.checkpoints.step_started(step))
+        if execution.has_finished_source and not planned.final:
+            self.do(self.checkpoints.source_finished())
+        execution.run_step(planned, self.stepper, self._post)
+        return _UNTIL_EVENT
+
+    def handle(self, event: Event) -> None:
+        """What follows from an event."""
+        match event:
+            case StepEnded():
+                assert self.execution is not None
+                if event.execution == self.execution.number:
+                    self._step_ended(event)
+            case Prepared():
+                self.do(self.checkpoints.prepared(event))
+            case Written():
+                self.do(self.checkpoints.written(event))
+                if not event.savepoint and self.execution is not None:
+                    self.execution.truth.book.move_in(event.stored.snapshot.segments)
+            case NotWritten():
+                self.do(self.checkpoints.not_written(event))
+            case Published():
+                self.do(self.checkpoints.published(event))
+                self._tell_of(event.id, "published")
+            case Request():
+                self._request(event)
+            case Suspend():
+                self._suspend()
+            case Wake():
+                pass
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self.do(self.checkpoints.tick())
+
+    def _request(self, request: Request) -> None:
+        execution = self.execution
+        assert execution is not None
+        if not request.drain or execution.draining or execution.final_sealed:
+            self.do(self.checkpoints.request(request))
+            return
+        # Event time runs to its end in a last step, which the savepoint then holds.
+        execution.draining = True
+        self._after_last_step = request
+
+    def _suspend(self) -> None:
+        assert self.execution is not None
+        # A job that has read everything ends by itself, and needs no resuming.
+        if self._suspending is None and not self.execution.final_sealed:
+            self._suspending = Future()
+            self.do(self.checkpoints.last(Request(CheckpointKind.CHECKPOINT, self._suspending)))
+
+    def _step_ended(self, event: StepEnded) -> None:
+        """Seal the step.
+
+        1. make it the new truth
+        2. show its results
+        3. hand its output to the sinks
+        4. have state merged: before a checkpoint is taken, for it sets the allowance
+        5. let checkpoints take it
+        """
+        execution = self.execution
+        assert execution is not None
+        sealed = execution.seal(event.outcome)
+        header, subtasks = sealed.header, sealed.subtasks
+        self._results.sealed(sealed.acks, subtasks)
+        self.sinks.sealed(subtasks, header.now, header.final)
+        self.has_sealed = True
+        self._results.report(sealed, execution.truth, self._job.settings.clock())
+        self._merge(execution)
+        self.do(self.checkpoints.step_sealed(header.step, header.final))
+        if header.final and self._after_last_step is not None:
+            request, self._after_last_step = self._after_last_step, None
+            self.do(self.checkpoints.request(request))
+
+    def _merge(self, execution: Execution) -> None:
+        book = execution.truth.book
+        if self._merger.idle and not execution.final_sealed and not self.checkpoints.savepoints.busy:
+            book.take_merges(self._merger.results())
+            self._drop_garbage(frozenset())
+            self._merger.submit(book.merges(execution.truth.keys_by_subtask))
+
+    def _drop_garbage(self, freed: frozenset[str]) -> None:
+        if self.execution is None:
+            return  # nothing runs yet, or it did not begin: what is left are orphans
+        book, needed = self.execution.truth.book, self.checkpoints.needed()
+        problem = drop_garbage(book, needed, self._job.home.delete, freed)
+        if problem is not None:
+            self._results.warn(problem)
+
+    # -- actions
+
+    def do(self, actions: list[Action]) -> None:
+        """Carry out what the checkpoint coordinator has decided, in its order.
+
+        If one of them fails, the others are carried out all the same, for the coordinator takes them for done: a
+        checkpoint that it has begun has a record, and who asked for it an answer.
+        """
+        problem: Exception | None = None
+        for action in actions:
+            try:
+                self._do(action)
+            except Exception as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Triggered():
+                self.checkpoints.triggered(action)
+                self._tell_of(action.id, "triggered")
+            case Rejected():
+                if isinstance(action.request, Request):
+                    what = action.request.kind.value
+                    action.request.fail(BeadlineError(f"no {what} was taken: {action.reason.value}"))
+            case Take():
+                self._take(action)
+            case Complete():
+                self.checkpoints.complete(action)
+                self._tell_of(action.id, "completed")
+            case NotifyComplete():
+                snapshot = self.checkpoints.completed(action.id)
+                self._results.completed(action.id)
+                if self.execution is not None:
+                    self.execution.commit_sources(snapshot)
+                self.checkpoints.publish(action.id)
+            case NotifyAborted():
+                self.checkpoints.aborted(action)
+                self._tell_of(action.id, "failed")
+            case Discard():
+                for id in action.ids:
+                    self._drop_garbage(self.checkpoints.discard(id))
+            case FailJob():
+                raise JobExecutionError(action.reason)
+
+    def _take(self, take: Take) -> None:
+        execution = self.execution
+        assert execution is not None
+        self._results.taken(take.id)
+        sinks = self.sinks.take(take.id, take.kind.commits)
+        snapshot = execution.snapshot(take, self._job.settings.clock(), sinks)
+        if not take.kind.is_savepoint:
+            execution.truth.book.checkpointed()
+        generated = [(o.name, o.uid) for o in snapshot.operators if o.generated_uid and has_state(o)]
+        if take.kind.is_savepoint and generated:
+            self._results.warn(generated_uids(generated))
+        self.checkpoints.taken(take, snapshot, self._exporting)
+        self._tell_of(take.id, "taken")
+
+    def _tell_of(self, id: int, phase: str) -> None:
+        stats = self.checkpoints.coordinator.statistics.get(id)
+        if stats is not None:
+            facts = stats.step, stats.duration_ms, stats.size, stats.full_size, stats.path, stats.failure
+            self._news.tell(CheckpointChanged(self._job.settings.clock(), id, stats.type, phase, *facts))
+
+    # -- the end of an execution, and of the job
+
+    def leave_execution(self) -> None:
+        """The steps of the present execution are not needed any more."""
+        execution = self.execution
+        if execution is None:
+            return
+        if execution.is_running:
+            self.stepper.give_up()
+        execution.close(wait=self._job.engine.loss is None)
+        if self._after_last_step is not None:
+            # There was no last step: the next execution is asked again.
+            self._post(self._after_last_step)
+            self._after_last_step = None
+        self._merger.close()
+
+    def let_go(self) -> None:
+        """No execution comes after the last one: sources stop, workers close what they hold."""
+        self._stop_sources()
+        self._deployment.end(living.executions())
+
+    def _stop_sources(self) -> None:
+        for source in self._sources.values():
+            try:
+                source.stop()
+            except Exception as error:
+                _LOG.warning("a source could not be stopped: %s", first_line(error))

@@ -1,0 +1,1 @@
+"""What workers need of the user's program, and how it gets there."""

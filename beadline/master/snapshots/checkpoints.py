@@ -1,0 +1,393 @@
+"""Checkpoints of a running job: asks the coordinator, and carries out what it decides.
+
+The job master calls a verb for everything that happens (``step_sealed``, ``written``, …), gets a list of actions, and
+carries them out in one place, :meth:`beadline.master.running.Running.do`; most of them are a verb here again
+(``taken``, ``complete``, …). All that runs in the job master's thread. Making output ready, writing and publishing take
+longer: threads do it, on data that does not change, and report to the job master's inbox. What each checkpoint has come
+to is in its :class:`~beadline.master.snapshots.records.Record`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import wait
+
+from beadline.checkpoint.cleanup.disposal import dispose_savepoint
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.coordinator.actions import Action, CheckpointKind, Complete, NotifyAborted, Take, Triggered
+from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
+from beadline.checkpoint.coordinator.reasons import FailureReason
+from beadline.checkpoint.ends import End
+from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.storage.publishing import Stored
+from beadline.checkpoint.storage.registry import SharedFiles
+from beadline.common.job_status import JobStatus
+from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
+from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
+from beadline.master.snapshots.home import Home
+from beadline.master.snapshots.records import Phase, Record, Records
+from beadline.master.snapshots.savepoints import CanonicalSavepoints, Exporter
+from beadline.master.snapshots.sinks import Sinks
+from beadline.master.snapshots.writing import Writing
+from beadline.master.telling import first_line
+
+_LOG = logging.getLogger("beadline")
+
+
+class Checkpoints:
+    """The checkpoints of one job, over all its executions.
+
+    :param savepoints: writes those in the canonical format
+    :param post: puts an event into the master's inbox
+    :ivar stopped_with: the savepoint that the job is to stop with is complete, and was of this kind
+    """
+
+    def __init__(
+        self,
+        coordinator: CheckpointCoordinator,
+        home: Home,
+        records: Records,
+        sinks: Sinks,
+        savepoints: CanonicalSavepoints,
+        clock: Callable[[], int],
+        post: Callable[[Event], None],
+    ) -> None:
+        self.coordinator = coordinator
+        self.registry = SharedFiles([home.owned_folder()] if home.owned_folder() else [])
+        self.registry.claim(home.claimed_files)
+        self.savepoints = savepoints
+        self.stopped_with: CheckpointKind | None = None
+        self._storage = home.storage
+        self._records = records
+        self._sinks = sinks
+        self._clock = clock
+        self._writing = Writing(coordinator.settings, home.storage, sinks, savepoints, post)
+        self._over = False
+        self._ending: tuple[Request, str] | None = None
+        self._completed_steps: list[int] = []
+        self._aborted_steps: list[int] = []
+        for stored in home.completed:
+            self._adopt(stored, stored.pointer == home.claimed)
+
+    def __repr__(self) -> str:
+        return f"<Checkpoints {self.coordinator!r} in {self._storage!r}>"
+
+    def _adopt(self, stored: Stored, claimed: bool) -> None:
+        """A checkpoint of an earlier run that is now this job's own, or the snapshot that it has claimed."""
+        id = stored.snapshot.checkpoint_id
+        self._records.add(Record(id, CheckpointKind.CHECKPOINT, Phase.COMPLETE, stored=stored, claimed=claimed))
+        self.registry.register(id, stored.snapshot.files())
+
+    # -- what happens to the job
+
+    def started(self, step: int) -> list[Action]:
+        return self.coordinator.start(self._clock(), step)
+
+    def restored(self, id: int | None, step: int) -> list[Action]:
+        return self.coordinator.restored(id, self._clock(), step)
+
+    def job_failed(self) -> list[Action]:
+        self.stopped_with = None
+        self._answer_the_end("the job failed before it ended, and may go on")
+        self._completed_steps.clear()
+        self._aborted_steps.clear()
+        return self.coordinator.job_failed(self._clock())
+
+    def step_started(self, step: int) -> list[Action]:
+        return self.coordinator.step_started(step, self._clock())
+
+    def step_sealed(self, step: int, final: bool) -> list[Action]:
+        return self.coordinator.step_sealed(step, self._clock(), final)
+
+    def source_finished(self) -> list[Action]:
+        return self.coordinator.source_finished(self._clock())
+
+    def tick(self) -> list[Action]:
+        return self.coordinator.tick(self._clock())
+
+    def request(self, request: Request) -> list[Action]:
+        return self.coordinator.trigger(self._clock(), request.kind, request)
+
+    def last(self, request: Request) -> list[Action]:
+        """Take one more, after which the job is to end."""
+        self.coordinator.wind_down(self._clock())
+        return self.request(request)
+
+    # -- what holds now
+
+    def seconds_to_wakeup(self) -> float | None:
+        """How long the coordinator has nothing to do."""
+        now = self._clock()
+        at = self.coordinator.next_wakeup(now)
+        return None if at is None else (at - now) / 1000
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the last checkpoint is complete and its output visible."""
+        return self.coordinator.may_end and all(record.phase is not Phase.PUBLISHING for record in self._records)
+
+    @property
+    def pointers(self) -> dict[int, str]:
+        """Where the retained checkpoints are, by number."""
+        known = {record.id: record.stored for record in self._records if record.stored is not None}
+        return {each.id: known[each.id].pointer for each in self.coordinator.completed if each.id in known}
+
+    @property
+    def newest(self) -> str | None:
+        """Where the newest checkpoint to go on from is, even if the job has not heard of it yet."""
+        return self._records.newest({each.id for each in self.coordinator.completed})
+
+    def needed(self) -> frozenset[str]:
+        """The files that checkpoints need."""
+        return self.registry.files()
+
+    def news(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What functions have not heard of yet: checkpoints that completed, and that were given up, by their steps."""
+        news = tuple(self._completed_steps), tuple(self._aborted_steps)
+        self._completed_steps.clear()
+        self._aborted_steps.clear()
+        return news
+
+    # -- what the threads report
+
+    def prepared(self, event: Prepared) -> list[Action]:
+        """The sinks' output of a checkpoint is ready: write it, unless it was given up meanwhile."""
+        record = self._records[event.id]
+        record.work = None
+        if record.phase is Phase.GIVEN_UP:
+            self._forget(record)
+            return []
+        record.prepared = event.snapshot
+        self._writing.write(record, event.snapshot)
+        return []
+
+    def written(self, event: Written) -> list[Action]:
+        record = self._records.get(event.id)
+        if record is not None:
+            record.work, record.prepared, record.stored = None, None, event.stored
+            self.registry.register(event.id, event.stored.snapshot.files())
+        size, full = event.stored.written, event.stored.snapshot.size
+        return self.coordinator.written(event.id, self._clock(), size, full, event.stored.pointer)
+
+    def not_written(self, event: NotWritten) -> list[Action]:
+        if isinstance(event.error, Fenced):
+            raise event.error
+        record = self._records.get(event.id)
+        if record is not None:
+            record.work = record.prepared = None
+            if record.phase is Phase.GIVEN_UP:
+                self._forget(record)
+        if self.coordinator.is_pending(event.id):
+            _LOG.warning("checkpoint %d failed: %s", event.id, first_line(event.error))
+        # Steps do not wait for savepoints: a failed one says nothing about the job.
+        reason = (
+            FailureReason.IO_EXCEPTION
+            if isinstance(event.error, SnapshotError | OSError) or event.savepoint
+            else FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        )
+        return self.coordinator.failed(event.id, reason, self._clock(), first_line(event.error))
+
+    def published(self, event: Published) -> list[Action]:
+        record = self._records.get(event.id)
+        if record is None or record.phase is not Phase.PUBLISHING:
+            return []  # of an execution that failed; restoring has published it again
+        self._no_more_publishing(record)
+        if isinstance(event.error, EngineLostError):
+            raise event.error
+        if event.error is not None:
+            raise JobExecutionError(
+                f"the output of checkpoint {event.id} could not be published: {first_line(event.error)}"
+            ) from event.error
+        self._sinks.published(event.id)
+        return []
+
+    # -- the effects of actions
+
+    def triggered(self, action: Triggered) -> None:
+        self._records.add(Record(action.id, action.kind, request=action.request))
+
+    def taken(self, take: Take, snapshot: Snapshot, exporter: Exporter) -> None:
+        """Make a snapshot durable, in threads.
+
+        :param exporter: what writes a savepoint's state in workers
+        """
+        record = self._records[take.id]
+        record.taken = snapshot
+        self.registry.register(take.id, snapshot.files())
+        self._writing.begin(record, take, snapshot, exporter)
+
+    def complete(self, action: Complete) -> None:
+        record = self._records[action.id]
+        assert record.stored is not None
+        record.phase = Phase.COMPLETE
+        request, record.request = record.request, None
+        if action.kind.ends_job:
+            self.stopped_with = action.kind
+            if request is not None:
+                self._ending = (request, record.stored.pointer)
+        elif request is not None:
+            request.give(record.stored.pointer)
+        if not action.kind.commits:
+            record.taken = None
+        if action.kind.is_savepoint:
+            # It holds copies of all it needs, and belongs to the user.
+            self.registry.release(action.id)
+            record.stored = None
+            self._forget_if_over(record)
+
+    def completed(self, id: int) -> Snapshot:
+        """A checkpoint has completed, and everybody hears of it: gives the step that it holds."""
+        record = self._records[id]
+        snapshot, record.taken = record.taken, None
+        assert snapshot is not None
+        self._completed_steps.append(snapshot.step)
+        return snapshot
+
+    def publish(self, id: int) -> None:
+        """Make the output of a complete checkpoint visible."""
+        record = self._records[id]
+        ready = self._sinks.completed(id)
+        if ready:
+            self._writing.publish(record, ready)
+        else:
+            self._forget_if_over(record)
+
+    def aborted(self, action: NotifyAborted) -> None:
+        record = self._records[action.id]
+        if record.taken is not None:
+            self._aborted_steps.append(record.taken.step)
+        if record.kind.is_savepoint:
+            self.savepoints.cancel(action.id)
+        if record.request is not None:
+            text = f"the {record.request.kind.value} failed: {action.reason.value} {action.message}"
+            record.request.fail(BeadlineError(text.strip()))
+        if action.reason.counts:
+            _LOG.warning("checkpoint %d was given up: %s %s", action.id, action.reason.value, action.message)
+        record.phase, record.taken, record.request = Phase.GIVEN_UP, None, None
+        if record.work is None:
+            self._forget(record)
+
+    def discard(self, id: int) -> frozenset[str]:
+        """Remove a checkpoint. What can't be removed now is an orphan later.
+
+        :returns: the files that no other one needs
+        """
+        record = self._records.get(id)
+        if record is None or (record.claimed and self._over):
+            return frozenset()  # no newer one has replaced what was claimed: it stays for the next start
+        stored, record.stored = record.stored, None
+        if stored is not None:
+            discard: Callable[[str], object] = self._storage.discard
+            if record.claimed:
+                discard = self._storage.discard_claimed
+            elif stored.snapshot.kind is SnapshotKind.SAVEPOINT:
+                discard = dispose_savepoint  # it was written too late; its caller was told that it failed
+            with contextlib.suppress(SnapshotError):
+                discard(stored.pointer)
+        freed = self.registry.release(id)
+        self._forget_if_over(record)
+        self._sinks.tidy()
+        return freed
+
+    # -- going back
+
+    def leave_behind(self, id: int) -> frozenset[str]:
+        """The job goes back to a checkpoint and takes back later output: nobody may go on from newer ones, also not
+        from those that were given up and are still written.
+
+        1. wait for those that are being written
+        2. remove all newer ones; one that stays would name output that is taken back
+        3. look at the lease: a driver that takes over from now on finds none of them
+
+        :returns: the files that no checkpoint needs any more
+        """
+        wait([record.work for record in self._records if record.work is not None])
+        freed: frozenset[str] = frozenset()
+        for record in self._records:
+            if record.id > id:
+                unheard = None if record.kind.is_savepoint else record.unheard
+                record.stored = record.stored or unheard
+        for record in self._records:
+            if record.id > id and record.stored is not None:
+                if record.stored.snapshot.kind is SnapshotKind.CHECKPOINT and not record.claimed:
+                    self._storage.discard(record.stored.pointer)
+                freed |= self.discard(record.id)
+        self._storage.check()
+        return freed
+
+    def quiet(self) -> None:
+        """Wait until nothing is being published."""
+        self._writing.wait_for_publishing()
+        for record in self._records:
+            if record.phase is Phase.PUBLISHING:
+                self._no_more_publishing(record)
+
+    def _no_more_publishing(self, record: Record) -> None:
+        record.phase = Phase.COMPLETE
+        self._forget_if_over(record)
+
+    def _forget_if_over(self, record: Record) -> None:
+        """Forget a record that is of no more use."""
+        over = record.phase is Phase.COMPLETE and record.taken is None
+        if record.stored is None and record.work is None and (over or record.phase is Phase.GIVEN_UP):
+            self._records.remove(record)
+
+    def _forget(self, record: Record) -> None:
+        """Forget a record that was given up."""
+        self.registry.release(record.id)
+        self._records.remove(record)
+
+    # -- the end
+
+    def close(self, end: End, patience: float | None = None) -> list[Action]:
+        """The job is over: no thread works for it any more.
+
+        :param patience: seconds to wait at most for threads that talk to the engine
+        """
+        for record in self._records:
+            if record.kind.is_savepoint and record.work is not None:
+                self.savepoints.cancel(record.id)  # what is not complete by now is not needed any more
+        self._writing.end(patience)
+        self._over = True
+        return self.coordinator.stop(self._clock(), end)
+
+    def is_resumable(self, end: End) -> bool:
+        """Whether a checkpoint is left to resume from, now that it is closed; removes what appeared after the last
+        look into the inbox and is not to stay."""
+        keeps = self.coordinator.settings.retention.keeps(end)
+        left = bool(self.coordinator.completed)
+        for record in self._records:
+            stored = record.unheard
+            if stored is None:
+                continue
+            if record.kind.is_savepoint:  # its caller has been told that it failed
+                with contextlib.suppress(SnapshotError):
+                    dispose_savepoint(stored.pointer)
+            elif keeps:
+                left = True
+            else:
+                with contextlib.suppress(SnapshotError):
+                    self._storage.discard(stored.pointer)
+                record.work = None
+        return keeps and left and self._storage.survives_driver
+
+    def abandon(self) -> list[Action]:
+        """The checkpoints are not this run's to delete: answer those who wait, and touch nothing."""
+        self._writing.abandon()
+        return self.coordinator.job_failed(self._clock())
+
+    def answer_the_end(self, status: JobStatus) -> None:
+        """The caller that asked for a savepoint to end the job with gets its answer when the job has ended."""
+        self._answer_the_end("" if status in (JobStatus.FINISHED, JobStatus.CANCELED) else f"the job is {status.name}")
+
+    def _answer_the_end(self, problem: str) -> None:
+        ending, self._ending = self._ending, None
+        if ending is None:
+            return
+        request, pointer = ending
+        if problem:
+            request.fail(BeadlineError(f"the savepoint was written to {pointer}, but {problem}"))
+        else:
+            request.give(pointer)

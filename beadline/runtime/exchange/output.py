@@ -1,0 +1,144 @@
+"""Where an operator's results go: the next operators of its level, and the writers of its exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from beadline.api.output_tag import OutputTag
+from beadline.common.typeinfo import TypeInformation
+from beadline.errors import TypeMismatchError
+from beadline.graph.plan import PlanEdge, PlanNode
+from beadline.runtime.exchange.writer import IDLE, Timestamps
+from beadline.runtime.failure import UserCodeError
+from beadline.state.codec import dumps, is_immutable, loads_trusted
+
+if TYPE_CHECKING:
+    from beadline.runtime.operators.base import Operator
+
+# Local edges have channel numbers of their own, above all exchanges.
+_LOCAL_CHANNEL = 1 << 30
+
+
+class Target(Protocol):
+    """Takes what an operator emits."""
+
+    def records(self, records: list[Any], timestamps: Timestamps) -> None: ...
+
+    def control(self, element: Any) -> None: ...
+
+
+class LocalTarget:
+    """A forward edge within a level: the next operator is called."""
+
+    def __init__(self, edge: PlanEdge, operator: Operator) -> None:
+        self._operator = operator
+        self._input = edge.input_index
+        self._channel = local_channel(edge)
+
+    def records(self, records: list[Any], timestamps: Timestamps) -> None:
+        self._operator.gate.mark_active(self._channel)
+        self._operator.records(self._input, records, timestamps, None)
+
+    def control(self, element: Any) -> None:
+        self._operator.control(self._channel, element)
+
+
+def local_channel(edge: PlanEdge) -> int:
+    return _LOCAL_CHANNEL | edge.index
+
+
+def _taker(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """Converts a result as soon as there is one; results for a side output have types of their own."""
+    if convert is None:
+        return None
+
+    def take(result: Any) -> Any:
+        try:
+            return convert(result)
+        except TypeMismatchError:
+            if is_tagged(result):
+                return result
+            raise
+
+    return take
+
+
+def is_tagged(result: Any) -> bool:
+    """Whether a result is ``(tag, value)``, for a side output."""
+    return result.__class__ is tuple and len(result) == 2 and result[0].__class__ is OutputTag
+
+
+class Output:
+    """The main output and the side outputs of one operator subtask."""
+
+    def __init__(
+        self, operator: str | PlanNode, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]
+    ) -> None:
+        self._operator = operator
+        self._convert = output_type.converter() if output_type is not None else None
+        # Values of some types can't change once they are converted: operators convert them as they are produced.
+        self.take = _taker(self._convert) if output_type is not None and output_type.is_immutable() else None
+        self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}
+        self._main: list[Target] = []
+        self._side: dict[str, list[Target]] = {}
+
+    def connect(self, targets: list[tuple[str | None, Target]]) -> None:
+        """Set the targets of the step that begins."""
+        self._main = [target for tag, target in targets if tag is None]
+        self._side = {}
+        for tag, target in targets:
+            if tag is not None:
+                self._side.setdefault(tag, []).append(target)
+
+    def emit(self, records: list[Any], timestamps: Timestamps, taken: bool = False) -> None:
+        """Send records on. ``taken``: they have gone through :attr:`take`."""
+        if not records:
+            return
+        if self._convert is not None and not taken:
+            records = self._converted(records, self._convert)
+        self._deliver(self._main, records, timestamps)
+
+    def emit_side(self, tag: str, records: list[Any], timestamps: Timestamps) -> None:
+        targets = self._side.get(tag)
+        if not targets:
+            return
+        convert = self._convert_side.get(tag)
+        if convert is not None:
+            records = self._converted(records, convert)
+        self._deliver(targets, records, timestamps)
+
+    def _converted(self, records: list[Any], convert: Callable[[Any], Any]) -> list[Any]:
+        try:
+            return [convert(record) for record in records]
+        except Exception:
+            # Converting changes nothing, so the record at fault is found by doing it again.
+            for record in records:
+                try:
+                    convert(record)
+                except Exception as error:
+                    raise UserCodeError(self._operator, record, error) from error
+            raise
+
+    def _deliver(self, targets: list[Target], records: list[Any], timestamps: Timestamps) -> None:
+        if len(targets) == 1:
+            targets[0].records(records, timestamps)
+            return
+        # Branches must not see each other's changes to a mutable record.
+        shared = all(map(is_immutable, records))
+        for position, target in enumerate(targets):
+            own = records if shared or position == len(targets) - 1 else loads_trusted(dumps(records))
+            target.records(own, timestamps)
+
+    def watermark(self, watermark: int) -> None:
+        self._control(watermark)
+
+    def idle(self) -> None:
+        self._control(IDLE)
+
+    def _control(self, element: Any) -> None:
+        for target in self._main:
+            target.control(element)
+        for targets in self._side.values():
+            for target in targets:
+                target.control(element)

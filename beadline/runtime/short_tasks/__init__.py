@@ -1,0 +1,1 @@
+"""Work on immutable segments outside of the steps: ``exporting`` for savepoints, ``migrating`` for changed types."""

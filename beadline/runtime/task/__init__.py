@@ -1,0 +1,4 @@
+"""One level of one step in one partition.
+
+``entry`` is what Spark calls, ``task`` does the work, ``poison`` keeps out records that fail every time.
+"""

@@ -1,0 +1,91 @@
+"""What an operator did in a step: its deltas are written and its part of the acknowledgement is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beadline.api.checkpointed import has_own_state
+from beadline.api.function import Function
+from beadline.errors import BeadlineError
+from beadline.runtime.failure import UserCodeError
+from beadline.runtime.functions import fields
+from beadline.runtime.messages import StepHeader, SubtaskAck
+from beadline.runtime.operators import Operator
+from beadline.runtime.worker.worker import WorkerExecution
+from beadline.state.segments.segment import count_entries, encode_segment
+from beadline.state.segments.version import SegmentRef, next_version
+
+
+class Acks:
+    """Makes the acknowledgements of one task's operators; it is told where each of them begins."""
+
+    def __init__(self, execution: WorkerExecution, header: StepHeader, partition: int) -> None:
+        self._run = execution
+        self._header = header
+        self._partition = partition
+        self._versions: dict[int, str] = {}
+        self._fingerprints: dict[int, list[dict[str, Any]]] = {}
+
+    def begin(self, operator: Operator, version: str | None) -> None:
+        """:param version: the version of its keyed state, if it has any"""
+        if version is not None:
+            self._versions[operator.node.id] = version
+        self._fingerprints[operator.node.id] = [fields.fingerprint(f) for f in _with_plain_fields(operator)]
+
+    def of(self, operator: Operator) -> SubtaskAck:
+        """Take the snapshot of the functions, write what changed, and say so."""
+        ack = SubtaskAck(operator.node.id, self._partition)
+        operator.states.snapshot()
+        operator.finish(ack)
+        if operator.backend is not None:
+            self._write_delta(operator, ack)
+        self._write_states(operator, ack)
+        ack.descriptions = operator.descriptions()
+        ack.changed_fields = self._changed_fields(operator)
+        return ack
+
+    def _write_delta(self, operator: Operator, ack: SubtaskAck) -> None:
+        assert operator.backend is not None
+        node = operator.node
+        store = self._run.stores[node.id, self._partition]
+        try:
+            content = operator.backend.finish()
+            data = encode_segment(content, node.max_parallelism, codec=self._header.context.codec)
+        except BeadlineError as error:
+            raise UserCodeError(node.name, "(state)", error) from error
+        base = self._versions[node.id]
+        ack.base_version = base
+        ack.keys = store.count()
+        if not data:
+            return
+        version = next_version(base, data)
+        ack.touched = count_entries(content)
+        if len(data) <= self._header.context.inline_limit:
+            ack.delta = SegmentRef(version, ack.touched, len(data), inline=data)
+        else:
+            ack.delta = self._run.files.store(f"{version}.run", data, version, ack.touched)
+        store.keep(version, content)
+
+    def _write_states(self, operator: Operator, ack: SubtaskAck) -> None:
+        try:
+            for name, complaint in operator.states.complaints():
+                if (operator.node.id, f"state {name}") not in self._run.reported:
+                    self._run.reported.add((operator.node.id, f"state {name}"))
+                    ack.warnings.append(complaint)
+            ack.base_states, ack.states = operator.states.store(self._run.files)
+        except BeadlineError as error:
+            raise UserCodeError(operator.node.name, "(operator state)", error) from error
+
+    def _changed_fields(self, operator: Operator) -> list[str]:
+        names = []
+        for function, before in zip(_with_plain_fields(operator), self._fingerprints[operator.node.id], strict=True):
+            for name in fields.changed(before, function):
+                if (operator.node.id, name) not in self._run.reported:
+                    self._run.reported.add((operator.node.id, name))
+                    names.append(f"{type(function).__name__}.{name}")
+        return names
+
+
+def _with_plain_fields(operator: Operator) -> list[Function]:
+    """The functions whose fields are in no snapshot."""
+    return [function for function in operator.functions() if not has_own_state(function)]

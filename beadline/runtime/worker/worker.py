@@ -1,0 +1,111 @@
+"""What a Spark Python worker keeps between steps: per execution, the plan, the opened operators and the state
+stores."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any
+
+from beadline.graph.plan import Plan
+from beadline.runtime.messages import RunContext
+from beadline.runtime.operators import Operator, Setup, make_operator
+from beadline.runtime.worker.garbage import walk_everything_next
+from beadline.runtime.worker.surroundings import Packed
+from beadline.state import codec
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.store import Store
+
+
+class Shipment:
+    """What is broadcast to the workers once per execution, in one pickle: classes keep their identity across its parts.
+
+    :ivar plan: the plan with the user's functions
+    :ivar main_classes: classes of the user's script, set on the worker's ``__main__`` so that their instances unpickle
+    :ivar job_modules: the modules whose classes state may hold
+    :ivar registered: other classes that state may hold
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        main_classes: dict[str, type],
+        job_modules: tuple[str, ...],
+        registered: frozenset[tuple[str, str]],
+    ) -> None:
+        self.plan = plan
+        self.main_classes = main_classes
+        self.job_modules = job_modules
+        self.registered = registered
+
+    def enter(self) -> None:
+        """Let unpickling find the classes of the execution's script, and those of the job."""
+        set_main_classes(self.main_classes)
+        codec.trust(self.job_modules, self.registered)
+
+
+def set_main_classes(classes: dict[str, type]) -> None:
+    main = sys.modules["__main__"]
+    for name, cls in classes.items():
+        setattr(main, name, cls)
+
+
+class WorkerExecution:
+    """One execution as seen by one worker."""
+
+    def __init__(self, execution: str, packed: Packed, state_root: str) -> None:
+        self.execution = execution
+        self._packed = packed
+        shipment: Shipment = packed.open()
+        self.plan = shipment.plan
+        self._shipment = shipment
+        self.files = SegmentFiles(state_root)
+        self.operators: dict[tuple[int, int], list[Operator]] = {}
+        self.stores: dict[tuple[int, int], Store] = {}
+        self.reported: set[tuple[int, str]] = set()
+
+    def enter(self) -> None:
+        """Enter this execution's surroundings, with its script's classes; two executions may have different scripts."""
+        self._packed.surroundings.enter()
+        self._shipment.enter()
+
+    def make_operators(self, level: int, partition: int, attempt: int) -> list[Operator]:
+        """New operators for one task. Each subtask gets function objects of its own."""
+        plan: Plan = self._packed.open().plan
+        return [
+            make_operator(Setup(node, partition, plan.job_parameters, attempt))
+            for node in plan.nodes_of(level, partition)
+        ]
+
+    def close(self) -> None:
+        """Close functions in good order and release everything. Nobody is left to hear of an error in close()."""
+        for operators in self.operators.values():
+            for operator in operators:
+                with contextlib.suppress(Exception):
+                    operator.close()
+        self.operators.clear()
+        for store in self.stores.values():
+            with contextlib.suppress(Exception):
+                store.close()
+        self.stores.clear()
+
+
+_EXECUTIONS: dict[str, WorkerExecution] = {}
+
+
+def enter_execution(context: RunContext, shipment: Any) -> WorkerExecution:
+    """The worker's view of an execution, made at first touch; those that have ended are closed and dropped."""
+    forget_all_but(context.live)
+    known = _EXECUTIONS.get(context.execution)
+    if known is None:
+        known = _EXECUTIONS[context.execution] = WorkerExecution(context.execution, shipment.value, context.state_root)
+    known.enter()
+    return known
+
+
+def forget_all_but(live: tuple[str, ...]) -> None:
+    ended = [name for name in _EXECUTIONS if name not in live]
+    for name in ended:
+        _EXECUTIONS.pop(name).close()
+    if ended:
+        walk_everything_next()

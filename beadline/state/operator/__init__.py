@@ -1,0 +1,1 @@
+"""Operator state: ``states`` is what a worker holds of one subtask, ``handles`` is how it is stored."""

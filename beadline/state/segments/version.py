@@ -1,0 +1,117 @@
+"""Names of state versions, and the handles that say how to reach one.
+
+A version id is a hash of its parent's id and of the delta that leads from there: nothing is ever overwritten, a task
+that Spark runs twice makes the same version or another one, never a mixture. A handle is the chain of segments that
+makes a version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import xxhash
+
+
+def root_version(job: str, uid: str, key_groups: range) -> str:
+    """Where the state of a subtask begins."""
+    return xxhash.xxh3_128_hexdigest(f"{job}|{uid}|{key_groups.start}|{key_groups.stop}".encode())
+
+
+def next_version(parent: str, delta: bytes) -> str:
+    """The version that a delta makes of its parent; without a delta it stays the same version."""
+    if not delta:
+        return parent
+    digest = xxhash.xxh3_128(parent.encode())
+    digest.update(delta)
+    return digest.hexdigest()
+
+
+def checksum_of(data: bytes | memoryview) -> str:
+    """What a segment reference says about its bytes, so that damage is seen before they are used."""
+    return xxhash.xxh3_64_hexdigest(data)
+
+
+@dataclass(frozen=True)
+class SegmentRef:
+    """Where one segment of a handle is: carried along (``inline``) or a part of a file.
+
+    :ivar version: the version that this segment leads to
+    :ivar entries: how many changes count in it; about, if not all of its key groups do
+    :ivar path: an absolute local path or a full URI
+    :ivar checksum: :func:`checksum_of` its bytes, None if nobody has computed it yet
+    :ivar groups: first and last + 1 of the key groups that count in it; None for all
+    :ivar counted: about how many of its bytes count; None for all
+    """
+
+    version: str
+    entries: int
+    size: int
+    inline: bytes | None = None
+    path: str | None = None
+    offset: int = 0
+    checksum: str | None = None
+    groups: tuple[int, int] | None = None
+    counted: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """How many of its bytes count."""
+        return self.size if self.counted is None else self.counted
+
+    @property
+    def key_groups(self) -> range | None:
+        return None if self.groups is None else range(*self.groups)
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """Equal for references to the same bytes and key groups, wherever the bytes have been put since. The version
+        does not tell: segments that were merged lead to the version of the last of them."""
+        checksum = checksum_of(self.inline) if self.inline is not None else self.checksum
+        return (self.groups, self.size, checksum or (self.path, self.offset))
+
+    def restricted(self, key_groups: range) -> SegmentRef:
+        """The same segment, with only some key groups that count."""
+        if self.groups is None:
+            return replace(self, groups=(key_groups.start, key_groups.stop))
+        groups = (max(self.groups[0], key_groups.start), min(self.groups[1], key_groups.stop))
+        if groups == self.groups:
+            return self
+        before, now = max(1, len(range(*self.groups))), len(range(*groups))
+        return replace(self, groups=groups, entries=self.entries * now // before, counted=self.weight * now // before)
+
+    def __repr__(self) -> str:
+        place = "inline" if self.inline is not None else f"{self.path}@{self.offset}"
+        return f"<segment {self.version[:8]} {self.entries} entries {self.size} bytes {place}>"
+
+
+@dataclass(frozen=True)
+class KeyedStateHandle:
+    """A version of a subtask's state: its root and the segments that lead from there."""
+
+    root: str
+    segments: tuple[SegmentRef, ...] = field(default=())
+
+    @property
+    def version(self) -> str:
+        return self.segments[-1].version if self.segments else self.root
+
+    @property
+    def size(self) -> int:
+        """About how many bytes count in it."""
+        return sum(segment.weight for segment in self.segments)
+
+    def after(self, version: str) -> tuple[SegmentRef, ...] | None:
+        """The segments that lead from a version to this handle's, or None if the version is not in its chain."""
+        if version == self.root:
+            return self.segments
+        for position, segment in enumerate(self.segments):
+            if segment.version == version:
+                return self.segments[position + 1 :]
+        return None
+
+    def plus(self, segment: SegmentRef) -> KeyedStateHandle:
+        return KeyedStateHandle(self.root, (*self.segments, segment))
+
+    def replacing(self, start: int, stop: int, *segments: SegmentRef) -> KeyedStateHandle:
+        """With the segments from one place to another replaced by others that equal them."""
+        return KeyedStateHandle(self.root, (*self.segments[:start], *segments, *self.segments[stop:]))

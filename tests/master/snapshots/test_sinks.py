@@ -1,0 +1,497 @@
+"""Rows become visible once, whatever becomes of checkpoints, executions and drivers in between."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beadline.checkpoint.contents.metadata import from_plain, to_plain
+from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.storage.memory import MemoryJobStorage
+from beadline.checkpoint.storage.storage import JobStorage
+from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renaming
+from beadline.graph.plan import Plan
+from beadline.graph.specs import SinkSpec
+from beadline.master.snapshots import sinks as module
+from beadline.master.snapshots.records import Records
+from beadline.master.snapshots.sinks import Sinks
+from beadline.runtime.messages import SubtaskAck
+from tests.checkpoint.snapshots import take_over
+from tests.master.snapshots import local_jobs
+from tests.master.snapshots.local_jobs import consume, counting_plan, rows_in, staged_files
+from tests.master.snapshots.troubles import TwiceEngine
+
+AT_ONCE = RollingPolicy(part_size=1)
+NEVER = RollingPolicy()
+
+
+@pytest.fixture(autouse=True, params=["inline", "in files"])
+def _inline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "in files":
+        monkeypatch.setattr(pieces, "_INLINE", 0)
+        monkeypatch.setattr(module, "_LIGHT", -1)  # tasks do it all
+
+
+class Kept(Records):
+    """The checkpoints that the job may go back to, as far as sinks see them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data: Callable[[], list[Any]] = list
+
+    def sink_data(self) -> list[Any]:
+        return self.data()
+
+
+def keep(sinks: Sinks, data: Callable[[], list[Any]]) -> None:
+    assert isinstance(sinks._records, Kept)
+    sinks._records.data = data
+
+
+def encode(record: Any) -> bytes:
+    return f"{record}\n".encode()
+
+
+def file_sink(folder: Path, policy: RollingPolicy | None = None) -> RowFileSink:
+    return local_jobs.file_sink(folder, policy, encode)
+
+
+def sink_plan(*sinks: RowFileSink, parallelism: int = 1) -> Plan:
+    return counting_plan(None, *sinks, parallelism=parallelism)
+
+
+def staged(plan: Plan, rows: list[Any], uid: str = "sink", subtask: int = 0) -> SubtaskAck:
+    """The acknowledgement of a sink's subtask that wrote these rows."""
+    node = next(node for node in plan.nodes.values() if node.uid == uid)
+    assert isinstance(node.spec, SinkSpec)
+    stager = node.spec.sink.stager(subtask, 1, 0)
+    stager.write(rows, None)
+    return SubtaskAck(node.id, subtask, staged=stager.finish())
+
+
+def make(plan: Plan, with_checkpoints: bool = True, storage: JobStorage | None = None) -> Sinks:
+    return Sinks(plan, TwiceEngine(), storage or MemoryJobStorage("0123456789abcdef"), Kept(), with_checkpoints)
+
+
+def engine_of(sinks: Sinks) -> TwiceEngine:
+    assert isinstance(sinks._engine, TwiceEngine)
+    return sinks._engine
+
+
+def lost(folder: Path) -> JobStorage:
+    """The place of a job that another driver has taken."""
+    driver = take_over(folder, "this one")
+    take_over(folder, "another")
+    return driver
+
+
+def seal(sinks: Sinks, plan: Plan, rows: list[Any], final: bool = False, now: int = 0) -> None:
+    sinks.sealed([staged(plan, rows)], now, final)
+
+
+def take(sinks: Sinks, number: int) -> Any:
+    """Take a checkpoint, and give what is stored of it."""
+    return stored(sinks.precommit(sinks.take(number)))
+
+
+def ready_files(folder: Path) -> list[str]:
+    return [path for path in staged_files(folder) if "ready-" in path]
+
+
+def complete(sinks: Sinks, number: int) -> None:
+    sinks.publish(sinks.completed(number))
+    sinks.published(number)
+
+
+def stored(data: Any) -> Any:
+    """As a checkpoint gives it back."""
+    return {uid: from_plain(to_plain(held, uid)) for uid, held in data.items()}
+
+
+def test_output_waits_for_its_checkpoint(tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    take(sinks, 1)
+    seal(sinks, plan, [2])
+    take(sinks, 2)
+    assert rows_in(tmp_path) == []
+    complete(sinks, 1)
+    assert rows_in(tmp_path) == ["1"]
+    complete(sinks, 2)
+    assert rows_in(tmp_path) == ["1", "2"]
+    assert staged_files(tmp_path) == [], "nobody goes back to these checkpoints here"
+
+
+@pytest.mark.parametrize("precommitted", [False, True])
+def test_output_of_a_checkpoint_that_was_given_up_goes_with_the_next(precommitted: bool, tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    data = sinks.take(1)
+    if precommitted:
+        sinks.precommit(data)
+    seal(sinks, plan, [2])
+    data = take(sinks, 2)
+    assert len(data["sink"]["committables"]) == 2
+    assert len(ready_files(tmp_path)) == 2, "each once"
+    complete(sinks, 2)
+    assert rows_in(tmp_path) == ["1", "2"]
+    assert take(sinks, 3)["sink"]["committables"] == []
+
+
+def test_checkpoints_that_are_written_at_the_same_time_share_what_is_pre_committed(tmp_path: Path) -> None:
+    """Both may complete: whichever is restored, what the other has published does not come again."""
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    first = sinks.take(1)
+    seal(sinks, plan, [2])
+    second = sinks.take(2)
+    with ThreadPoolExecutor(2) as threads:
+        two, one = (stored(data) for data in threads.map(sinks.precommit, [second, first]))
+    assert one["sink"]["committables"] == two["sink"]["committables"][:1]
+    complete(sinks, 1)
+    assert consume(tmp_path) == ["1"]
+    make(plan).restore(two)
+    assert rows_in(tmp_path) == ["2"]
+
+
+@pytest.mark.parametrize("survives", [True, False], ids=["the driver goes on", "the driver dies"])
+def test_what_a_consumer_has_taken_does_not_come_back(survives: bool, tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    data = take(sinks, 1)
+    complete(sinks, 1)
+    assert consume(tmp_path) == ["1"]
+    keep(sinks, lambda: [data])
+    seal(sinks, plan, [2])
+    take(sinks, 2)  # and is given up
+    again = sinks if survives else make(plan)
+    keep(again, lambda: [data])
+    again.restore(data)
+    assert rows_in(tmp_path) == []
+    assert ready_files(tmp_path) == []
+    seal(again, plan, [2], final=True)
+    take(again, 3)
+    complete(again, 3)
+    assert rows_in(tmp_path) == ["2"]
+
+
+def test_what_could_not_be_pre_committed_is_done_again_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = sink_plan(file_sink(tmp_path), parallelism=2)
+    sinks = make(plan)
+    sinks.sealed([staged(plan, [1]), staged(plan, [2], subtask=1)], 0, False)
+    write, calls = renaming._write, iter([True, True])
+
+    def full(path: str, content: Any) -> None:
+        write(path, content)
+        if next(calls, False) and "2" in Path(path).read_text():
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(renaming, "_write", full)
+        patch.setattr(module, "_LIGHT", 1 << 20)
+        with pytest.raises(OSError, match="No space left"):
+            sinks.precommit(sinks.take(1))
+    assert ready_files(tmp_path) == [], "not even the part that was pre-committed well"
+    take(sinks, 2)
+    complete(sinks, 2)
+    assert rows_in(tmp_path) == ["1", "2"]
+
+
+def test_a_light_part_needs_no_slot_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow step may hold all of them: a checkpoint would have to wait for it."""
+    monkeypatch.setattr(module, "_LIGHT", 4)
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    take(sinks, 1)
+    assert engine_of(sinks).calls == 0
+    seal(sinks, plan, [12, 34, 56])
+    take(sinks, 2)
+    assert engine_of(sinks).calls == 1
+
+
+def test_a_driver_that_lost_its_job_removes_nothing_at_the_end(tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path / "out"))
+    sinks = make(plan, storage=lost(tmp_path / "checkpoints"))
+    seal(sinks, plan, [1])
+    take(sinks, 1)
+    before = staged_files(tmp_path / "out")
+    sinks.close(discard=True)
+    assert staged_files(tmp_path / "out") == before != []
+
+
+def test_what_is_not_visible_yet_is_in_the_next_checkpoint_too(tmp_path: Path) -> None:
+    """The next may complete, and be restored, before the first one's output is published."""
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    take(sinks, 1)
+    ready = sinks.completed(1)
+    seal(sinks, plan, [2])
+    data = take(sinks, 2)
+    assert sinks.completed(2) != ready
+    again = make(plan)
+    again.restore(data)  # nothing was published before the driver died
+    assert rows_in(tmp_path) == ["1", "2"]
+
+
+def test_a_savepoint_holds_rows_and_publishes_none(tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    data = sinks.take(1, commits=False)
+    assert data["sink"]["due"] == []
+    assert len(data["sink"]["staged"]["parts"]) == 1
+    seal(sinks, plan, [2])
+    take(sinks, 2)
+    complete(sinks, 2)
+    assert rows_in(tmp_path) == ["1", "2"]
+
+
+def test_at_least_once_does_not_wait_for_a_checkpoint_at_the_end(tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan, with_checkpoints=False)
+    seal(sinks, plan, [1])
+    sinks.take(1)  # and is given up
+    assert rows_in(tmp_path) == []
+    seal(sinks, plan, [2], final=True)
+    assert rows_in(tmp_path) == ["1", "2"]
+
+
+def test_the_end_publishes_what_no_policy_found_full(tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path, NEVER))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    assert take(sinks, 1)["sink"]["committables"] == []
+    complete(sinks, 1)
+    assert rows_in(tmp_path) == []
+    seal(sinks, plan, [2], final=True)
+    take(sinks, 2)
+    complete(sinks, 2)
+    assert rows_in(tmp_path) == ["1", "2"]
+
+
+@pytest.mark.parametrize("policy", [AT_ONCE, NEVER, RollingPolicy(on_checkpoint=True)])
+def test_going_back_publishes_again_and_takes_later_rows_away(policy: RollingPolicy, tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path, policy))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    data = take(sinks, 1)
+    keep(sinks, lambda: [data])
+    complete(sinks, 1)
+    seal(sinks, plan, [2])
+    take(sinks, 2)
+    complete(sinks, 2)
+    sinks.restore(data)
+    assert rows_in(tmp_path) == ([] if policy is NEVER else ["1"])
+    seal(sinks, plan, ["2 again"], final=True)
+    take(sinks, 3)
+    complete(sinks, 3)
+    assert rows_in(tmp_path) == ["1", "2 again"]
+
+
+@pytest.mark.parametrize("policy", [AT_ONCE, RollingPolicy(rollover_ms=15)])
+def test_at_least_once_publishes_when_a_step_is_sealed(policy: RollingPolicy, tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path, policy))
+    sinks = make(plan, with_checkpoints=False)
+    seal(sinks, plan, [1], now=0)
+    seal(sinks, plan, [2], now=10)
+    data = take(sinks, 1)
+    keep(sinks, lambda: [data])
+    seal(sinks, plan, [3], now=20)
+    assert rows_in(tmp_path) == ["1", "2", "3"]
+    sinks.restore(data)
+    assert rows_in(tmp_path) == (["1", "2"] if policy is AT_ONCE else [])
+    seal(sinks, plan, [3], final=True, now=20)
+    assert rows_in(tmp_path) == ["1", "2", "3"], "what the checkpoint held back is still there"
+
+
+def test_without_a_checkpoint_the_lease_is_looked_at_before_publishing(tmp_path: Path) -> None:
+    """A driver that was paused and lost its job would take the names that the new one uses."""
+    plan = sink_plan(file_sink(tmp_path / "out", AT_ONCE))
+    sinks = make(plan, with_checkpoints=False, storage=lost(tmp_path / "checkpoints"))
+    with pytest.raises(Fenced):
+        seal(sinks, plan, [1])
+    assert rows_in(tmp_path / "out") == []
+
+
+def test_a_folder_that_is_away_for_a_while_keeps_nobody_from_publishing(tmp_path: Path) -> None:
+    storage = take_over(tmp_path / "checkpoints", "this one")
+    plan = sink_plan(file_sink(tmp_path / "out", AT_ONCE))
+    sinks = make(plan, with_checkpoints=False, storage=storage)
+    shutil.rmtree(storage.folder)
+    seal(sinks, plan, [1])
+    assert rows_in(tmp_path / "out") == ["1"]
+
+
+def test_a_sink_that_the_checkpoint_does_not_know_begins_from_the_beginning(tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path / "one"), file_sink(tmp_path / "two"))
+    sinks = make(plan)
+    sinks.sealed([staged(plan, [1]), staged(plan, [1], "second")], 0, False)
+    data = {"sink": take(sinks, 1)["sink"]}
+    complete(sinks, 1)
+    sinks.sealed([staged(plan, [2]), staged(plan, [2], "second")], 0, False)
+    sinks.restore(data)
+    assert (rows_in(tmp_path / "one"), rows_in(tmp_path / "two")) == (["1"], [])
+    sinks.sealed([staged(plan, [3]), staged(plan, [3], "second")], 0, True)
+    take(sinks, 2)
+    complete(sinks, 2)
+    assert (rows_in(tmp_path / "one"), rows_in(tmp_path / "two")) == (["1", "3"], ["3"])
+
+
+def test_two_sinks_may_write_to_one_folder(tmp_path: Path) -> None:
+    plan = sink_plan(file_sink(tmp_path), file_sink(tmp_path))
+    sinks = make(plan)
+    for number in (1, 2):
+        sinks.sealed([staged(plan, [f"a{number}"]), staged(plan, [f"b{number}"], "second")], 0, False)
+        data = take(sinks, number)
+        complete(sinks, number)
+    assert rows_in(tmp_path) == ["a1", "a2", "b1", "b2"]
+    sinks.restore(data)
+    assert rows_in(tmp_path) == ["a1", "a2", "b1", "b2"], "one does not take the other's rows for later ones"
+
+
+def test_publishing_has_a_job_group_of_its_own(tmp_path: Path) -> None:
+    """A step that is run again cancels the Spark jobs of its group."""
+    plan = sink_plan(file_sink(tmp_path))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    take(sinks, 1)
+    complete(sinks, 1)
+    assert set(engine_of(sinks).groups) == {"beadline-0123456789abcdef-publish"}
+
+
+def test_older_checkpoints_keep_what_newer_ones_have_published(tmp_path: Path) -> None:
+    """Checkpoint 2 can't be read: the job goes back to 1, whose open part 2 had published."""
+    plan = sink_plan(file_sink(tmp_path, NEVER))
+    sinks = make(plan)
+    seal(sinks, plan, [1])
+    first = take(sinks, 1)
+    complete(sinks, 1)
+    seal(sinks, plan, [2], final=True)
+    second = take(sinks, 2)
+    keep(sinks, lambda: [first, second])
+    complete(sinks, 2)
+    assert rows_in(tmp_path) == ["1", "2"]
+    sinks.restore(first)
+    assert rows_in(tmp_path) == []
+    seal(sinks, plan, [2], final=True)
+    take(sinks, 3)
+    keep(sinks, list)
+    complete(sinks, 3)
+    assert rows_in(tmp_path) == ["1", "2"]
+    assert staged_files(tmp_path) == []
+
+
+# -- crashes
+
+POLICIES = {"at checkpoints": RollingPolicy(on_checkpoint=True), "full at once": AT_ONCE, "at the end": NEVER}
+CRASHES = (
+    "before take",
+    "taken",
+    "pre-committed",
+    "written",
+    "half published",
+    "published",
+    "told",
+    "next step",
+    "next taken",
+    "next pre-committed",
+    "next written",
+    "never",
+)
+
+
+class Power:
+    """Cut at one point. Meanwhile somebody may take away whatever appears."""
+
+    def __init__(self, at: str, consumer: Callable[[], object]) -> None:
+        self._at = at
+        self._consumer = consumer
+
+    def passes(self, point: str) -> None:
+        self._consumer()
+        if point == self._at:
+            raise PowerCut
+
+
+class PowerCut(BaseException):
+    pass
+
+
+def drive(sinks: Sinks, plan: Plan, disk: dict[str, Any], power: Power) -> None:
+    """Rows 0, 1, 2, …: a checkpoint after every second row; ``disk`` has the newest completed one."""
+    position = disk.get("position", 0)
+    number = disk.get("number", 0)
+    pending: list[tuple[int, list[tuple[str, Any]]]] = []
+    while position < 8:
+        seal(sinks, plan, [position], final=position == 7)
+        position += 1
+        power.passes("next step" if pending else "")
+        if position % 2:
+            continue
+        power.passes("before take")
+        number += 1
+        data = sinks.take(number)
+        power.passes("taken" if not pending else "next taken")
+        data = stored(sinks.precommit(data))
+        power.passes("pre-committed" if not pending else "next pre-committed")
+        disk.update(position=position, number=number, data=data)
+        keep(sinks, lambda: [disk["data"]])
+        power.passes("written" if not pending else "next written")
+        pending.append((number, sinks.completed(number)))
+        # Publishing is one checkpoint behind, until the end.
+        while len(pending) > (0 if position == 8 else 1):
+            done, ready = pending.pop(0)
+            sinks.publish(ready[:1])
+            power.passes("half published")
+            sinks.publish(ready)
+            power.passes("published")
+            sinks.published(done)
+            power.passes("told")
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("consumes", [False, True], ids=["files stay", "files are taken away"])
+@pytest.mark.parametrize("second", CRASHES)
+@pytest.mark.parametrize("first", CRASHES)
+def test_a_crash_at_any_point_gives_every_row_once(
+    first: str, second: str, consumes: bool, policy: RollingPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # the process dies here, not the machine
+    disk: dict[str, Any] = {}
+    taken: list[str] = []
+
+    def consumer() -> None:
+        taken.extend(consume(tmp_path) if consumes else ())
+
+    crashes = 0
+    for point in (first, second, "never"):
+        plan = sink_plan(file_sink(tmp_path, policy))
+        sinks = make(plan)
+        keep(sinks, lambda: [disk["data"]] if "data" in disk else [])
+        sinks.restore(disk.get("data", {}))
+        seen = taken + rows_in(tmp_path)
+        assert len(set(seen)) == len(seen), "nothing twice, at no time"
+        assert set(seen) <= {str(row) for row in range(disk.get("position", 0))}, "nothing that may come again"
+        try:
+            drive(sinks, plan, disk, Power(point, consumer))
+        except PowerCut:
+            crashes += 1
+    assert crashes >= (first != "never")
+    assert sorted(taken + rows_in(tmp_path)) == [str(row) for row in range(8)]
+    keep(sinks, list)
+    sinks.tidy(idle=True)
+    assert staged_files(tmp_path) == []
