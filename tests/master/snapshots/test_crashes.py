@@ -113,7 +113,8 @@ CONSUMES = pytest.mark.parametrize("consumes", [False, True], ids=["files stay",
 @CONSUMES
 @pytest.mark.parametrize("point", [point for point in ALL_POINTS if name_of(point) not in SAVING])
 def test_a_death_at_any_point(point: str, consumes: bool, tmp_path: Path) -> None:
-    world = World(tmp_path, consumes=consumes, inline=0)
+    policy = POLICIES["at checkpoints" if consumes else "at once"]
+    world = World(tmp_path, consumes=consumes, inline=0, policy=policy)
     if name_of(point) in RESTORING:
         assert world.run(Trap("before telling sources", 3)) == KILLED
     assert world.run(Trap(point, 1 if name_of(point).startswith(ONCE) else 2)) == KILLED
@@ -151,16 +152,17 @@ def test_a_restart_that_comes_to_nothing(point: str, consumes: bool, tmp_path: P
 )
 def test_a_death_while_earlier_output_is_not_visible_yet(point: str, consumes: bool, tmp_path: Path) -> None:
     """Publishing hangs, or has done half of its work, and checkpoints go on."""
-    for held in ("before publishing", "after publishing a part"):
-        world = World(tmp_path / held, consumes=consumes)
-        assert world.run(Trap(held, 1, "hold"), Trap(point, 3)) == KILLED
+    for held, policy in (("before publishing", "at once"), ("after publishing a part", "at checkpoints")):
+        world = World(tmp_path / held, consumes=consumes, policy=POLICIES[policy])
+        for _ in range(2):
+            assert world.run(Trap(held, 1, "hold"), Trap(point, 3)) in (KILLED, 0)
         world.finish()
 
 
 @CONSUMES
 @pytest.mark.parametrize("number", range(1, 160, 10))
 def test_a_death_before_any_change_to_files(number: int, consumes: bool, tmp_path: Path) -> None:
-    world = World(tmp_path, consumes=consumes, checkpoints={"inline_threshold": 0})
+    world = World(tmp_path, consumes=consumes, policy=POLICIES["at the end"], checkpoints={"inline_threshold": 0})
     for _ in range(2):
         assert world.run(Trap(FILES, number)) in (KILLED, 0, FINISHED_BEFORE)
     world.finish()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -392,106 +391,4 @@ def test_older_checkpoints_keep_what_newer_ones_have_published(tmp_path: Path) -
     keep(sinks, list)
     complete(sinks, 3)
     assert rows_in(tmp_path) == ["1", "2"]
-    assert staged_files(tmp_path) == []
-
-
-# -- crashes
-
-POLICIES = {"at checkpoints": RollingPolicy(on_checkpoint=True), "full at once": AT_ONCE, "at the end": NEVER}
-CRASHES = (
-    "before take",
-    "taken",
-    "pre-committed",
-    "written",
-    "half published",
-    "published",
-    "told",
-    "next step",
-    "next taken",
-    "next pre-committed",
-    "next written",
-    "never",
-)
-
-
-class Power:
-    """Cut at one point. Meanwhile somebody may take away whatever appears."""
-
-    def __init__(self, at: str, consumer: Callable[[], object]) -> None:
-        self._at = at
-        self._consumer = consumer
-
-    def passes(self, point: str) -> None:
-        self._consumer()
-        if point == self._at:
-            raise PowerCut
-
-
-class PowerCut(BaseException):
-    pass
-
-
-def drive(sinks: Sinks, plan: Plan, disk: dict[str, Any], power: Power) -> None:
-    """Rows 0, 1, 2, …: a checkpoint after every second row; ``disk`` has the newest completed one."""
-    position = disk.get("position", 0)
-    number = disk.get("number", 0)
-    pending: list[tuple[int, list[tuple[str, Any]]]] = []
-    while position < 8:
-        seal(sinks, plan, [position], final=position == 7)
-        position += 1
-        power.passes("next step" if pending else "")
-        if position % 2:
-            continue
-        power.passes("before take")
-        number += 1
-        data = sinks.take(number)
-        power.passes("taken" if not pending else "next taken")
-        data = stored(sinks.precommit(data))
-        power.passes("pre-committed" if not pending else "next pre-committed")
-        disk.update(position=position, number=number, data=data)
-        keep(sinks, lambda: [disk["data"]])
-        power.passes("written" if not pending else "next written")
-        pending.append((number, sinks.completed(number)))
-        # Publishing is one checkpoint behind, until the end.
-        while len(pending) > (0 if position == 8 else 1):
-            done, ready = pending.pop(0)
-            sinks.publish(ready[:1])
-            power.passes("half published")
-            sinks.publish(ready)
-            power.passes("published")
-            sinks.published(done)
-            power.passes("told")
-
-
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-@pytest.mark.parametrize("consumes", [False, True], ids=["files stay", "files are taken away"])
-@pytest.mark.parametrize("second", CRASHES)
-@pytest.mark.parametrize("first", CRASHES)
-def test_a_crash_at_any_point_gives_every_row_once(
-    first: str, second: str, consumes: bool, policy: RollingPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # the process dies here, not the machine
-    disk: dict[str, Any] = {}
-    taken: list[str] = []
-
-    def consumer() -> None:
-        taken.extend(consume(tmp_path) if consumes else ())
-
-    crashes = 0
-    for point in (first, second, "never"):
-        plan = sink_plan(file_sink(tmp_path, policy))
-        sinks = make(plan)
-        keep(sinks, lambda: [disk["data"]] if "data" in disk else [])
-        sinks.restore(disk.get("data", {}))
-        seen = taken + rows_in(tmp_path)
-        assert len(set(seen)) == len(seen), "nothing twice, at no time"
-        assert set(seen) <= {str(row) for row in range(disk.get("position", 0))}, "nothing that may come again"
-        try:
-            drive(sinks, plan, disk, Power(point, consumer))
-        except PowerCut:
-            crashes += 1
-    assert crashes >= (first != "never")
-    assert sorted(taken + rows_in(tmp_path)) == [str(row) for row in range(8)]
-    keep(sinks, list)
-    sinks.tidy(idle=True)
     assert staged_files(tmp_path) == []
