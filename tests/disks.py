@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -20,3 +20,12 @@ def small_disk_at(folder: Path, size: str) -> Iterator[Path]:
         pytest.skip("mounting a file system needs root")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """A file that takes all the room there is."""
+    big = disk / "big"
+    with big.open("wb", buffering=0) as stream, suppress(OSError):
+        while True:
+            stream.write(bytes(4096))
+    return big

@@ -1,41 +1,27 @@
-"""What the scenarios told: each script of them is run once."""
+"""Whatever jobs and drivers a test leaves is ended with it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.engine.scenarios import outcomes_of
 from tests.recovery.drivers import Driver
-
-Facts = dict[str, dict[str, Any]]
-
-
-def _told(script: str) -> Facts:
-    return outcomes_of(Path(__file__).with_name(script), timeout=1100)
+from tests.recovery.running import cancel_all
 
 
-@pytest.fixture(scope="session")
-def failures() -> Facts:
-    return _told("scenarios_failures.py")
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> None:
+    """Spark for tests that are marked so, else this process."""
+    request.getfixturevalue("spark_engine" if request.node.get_closest_marker("spark") else "local_engine")
 
 
-@pytest.fixture(scope="session")
-def checkpoints() -> Facts:
-    return _told("scenarios_checkpoints.py")
-
-
-@pytest.fixture(scope="session")
-def savepoints() -> Facts:
-    return _told("scenarios_savepoints.py")
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Facts:
-    return _told("scenarios_cluster.py")
+@pytest.fixture
+def no_job_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Jobs tell all they have to tell, and end with the test."""
+    caplog.set_level("INFO", "beadline")
+    yield
+    cancel_all()
 
 
 @pytest.fixture

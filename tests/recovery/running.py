@@ -9,7 +9,7 @@ from typing import Any
 
 from beadline.checkpoint.coordinator.statistics import CheckpointStatistics, CheckpointStats, CheckpointStatus
 from beadline.common import JobStatus
-from tests.recovery.jobs import RollingPolicy, environment, lines_of, to_files
+from tests.recovery.jobs import RollingPolicy, differences, environment, lines_of, to_files, visible
 
 PATIENCE = 240.0
 started: list[Running] = []
@@ -28,7 +28,7 @@ class Running:
     ) -> None:
         env = environment(folder, options)
         to_files(lines_of(env, records, folder, **more), folder, rolling)
-        self.folder = folder
+        self.folder, self.records = folder, records
         started.append(self)
         self.client = env.execute_async("recovery")
         self._master: Any = self.client._control._master  # type: ignore[attr-defined]
@@ -83,6 +83,14 @@ class Running:
         """Wait for the end; gives the error, or nothing."""
         assert self._master.wait(PATIENCE), f"no end within {PATIENCE} s: {self._master!r}"
         return "" if self._master.error is None else str(self._master.error)
+
+    def finish(self, without: range = range(0)) -> None:
+        """Wait for the end: every line is there once.
+
+        :param without: numbers that were never processed
+        """
+        assert self.end() == ""
+        assert differences(visible(self.folder), self.records, without=without) == []
 
     def cancel(self) -> None:
         self.client.cancel().result()

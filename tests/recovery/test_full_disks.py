@@ -18,7 +18,7 @@ from beadline.master import stepping
 from beadline.master.spark.engine import SparkEngine
 from beadline.master.tries import OutOfTries
 from tests.datastream.jobs import environment
-from tests.disks import small_disk_at
+from tests.disks import fill, small_disk_at
 from tests.recovery.logs import WhenItFails, told
 
 pytestmark = pytest.mark.spark
@@ -43,17 +43,6 @@ class Count(KeyedProcessFunction):
 
 
 EXPECTED = Counter(f"{key} {count}" for key in range(KEYS) for count in range(1, RECORDS // KEYS + 1))
-
-
-def fill(disk: Path) -> Path:
-    big = disk / "big"
-    with big.open("wb", buffering=0) as stream:
-        try:
-            while True:
-                stream.write(bytes(65536))
-        except OSError:
-            pass
-    return big
 
 
 @pytest.mark.parametrize("whose", ["state", "sink"])

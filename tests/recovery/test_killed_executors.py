@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from tests.recovery.test_failures import facts_of
+from tests.engine.scenarios import outcomes_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-def test_an_executor_is_killed(cluster: dict[str, dict[str, Any]]) -> None:
-    facts = facts_of("a_killed_executor", cluster)
+def test_an_executor_is_killed() -> None:
+    facts = outcomes_of(Path(__file__).with_name("scenarios_cluster.py"), timeout=1100)["a killed executor"]
     assert facts["accidents"] == ["accident-fail-420", "accident-kill executor-180"]
-    assert len(facts["restarts"]) == 1, "a killed executor is no restart"
+    assert facts["restarts"] == 1, "a killed executor is no restart"
