@@ -241,11 +241,7 @@ def lines_of(
 
 
 def to_files(
-    stream: DataStream,
-    folder: Path | str,
-    rolling: RollingPolicy | None = None,
-    uid: str | None = "files",
-    out: str | None = None,
+    stream: DataStream, folder: Path | str, rolling: RollingPolicy | None = None, out: str | None = None
 ) -> None:
     """Write lines to ``folder/out``, or elsewhere, a part at each checkpoint."""
     sink = (
@@ -254,9 +250,7 @@ def to_files(
         .with_rolling_policy(rolling or RollingPolicy.on_checkpoint_rolling_policy())
         .build()
     )
-    written = stream.sink_to(sink)
-    if uid is not None:
-        written.uid(uid)
+    stream.sink_to(sink).uid("files")
 
 
 # -- what the files hold, and what they should

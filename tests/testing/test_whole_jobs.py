@@ -9,19 +9,63 @@ from typing import Any
 
 import pytest
 
-from beadline.common import Configuration, WatermarkStrategy
+from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.common.restart_strategy import RestartStrategies
-from beadline.datastream import DataStream, MapFunction, StreamExecutionEnvironment
+from beadline.datastream import (
+    DataStream,
+    KeyedProcessFunction,
+    MapFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+)
+from beadline.datastream.state import ValueStateDescriptor
 from beadline.errors import JobExecutionError
 from beadline.master.local import LocalEngine
-from beadline.testing import AwaitCheckpoint, Crash, EndStep, TestSource, VerifyingSink
-from tests.testing.test_on_spark import KEYS, RECORDS, Totals, expected, with_events
+from beadline.testing import AwaitCheckpoint, Crash, EndStep, KeyedHarness, TestSource, VerifyingSink
+
+RECORDS = 300
+KEYS = 7
 
 
 @pytest.fixture(autouse=True)
-def local(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that a test of a program has to set, whatever that program is."""
-    monkeypatch.setenv("BEADLINE_ENGINE", "local")
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The local one is all that a test of a program has to set, whatever that program is."""
+    name = getattr(request, "param", "local")
+    if name == "spark":
+        request.getfixturevalue("spark")
+    monkeypatch.setenv("BEADLINE_ENGINE", name)
+    return name
+
+
+both_engines = pytest.mark.parametrize(
+    "engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
+
+
+class Totals(KeyedProcessFunction):
+    """A running count and sum per key: lost, repeated or reordered records all show."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.totals = runtime_context.get_state(ValueStateDescriptor("totals", Types.PICKLED_BYTE_ARRAY()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        count, total = self.totals.value() or (0, 0)
+        self.totals.update((count + 1, total + value))
+        yield ctx.get_current_key(), count + 1, total + value
+
+
+def expected() -> list[tuple[int, int, int]]:
+    """Key k gets k, k + 7, k + 14, …"""
+    made = []
+    for key in range(KEYS):
+        for count in range(1, len(range(key, RECORDS, KEYS)) + 1):
+            made.append((key, count, count * key + KEYS * count * (count - 1) // 2))
+    return made
+
+
+def with_events(events: dict[int, list[Any]]) -> list[Any]:
+    """The numbers, with something before some of them."""
+    return [element for number in range(RECORDS) for element in [*events.get(number, []), number]]
 
 
 def job(source: TestSource, sink: VerifyingSink, parallelism: int = 2, **options: str) -> StreamExecutionEnvironment:
@@ -38,12 +82,14 @@ def options(**more: Any) -> dict[str, str]:
     return {f"execution.{key.replace('__', '.').replace('_', '-')}": str(value) for key, value in more.items()}
 
 
+@both_engines
 def test_every_record_counts_once_whatever_crashes() -> None:
-    """A crash before any checkpoint, after one, two at one place, a lost worker, and one at the very end."""
+    """A crash before any checkpoint, after one, two at one place, a killed worker, and one at the very end."""
     events: dict[int, list[Any]] = {
         5: [Crash()],
         60: [AwaitCheckpoint()],
         90: [Crash()],
+        120: [EndStep()],
         140: [Crash(kill=True)],
         150: [AwaitCheckpoint(), Crash(times=2)],
         200: [EndStep()],
@@ -58,8 +104,12 @@ def test_every_record_counts_once_whatever_crashes() -> None:
     assert restarts[0] == "the beginning"
     assert len(restarts) == 5, "a lost worker is no failure of the job"
     assert all(start.startswith("checkpoint ") for start in restarts[1:])
+    with KeyedHarness(Totals(), lambda number: number % KEYS, parallelism=2) as harness:
+        harness.push_all(range(RECORDS))
+        assert sorted(harness.outputs()) == sorted(sink.read())
 
 
+@both_engines
 def test_a_crash_too_many_ends_the_job() -> None:
     """What was committed before stays; nothing of the step that crashed is visible."""
     source = TestSource([*range(14), AwaitCheckpoint(), *range(14, 20), Crash(times=6)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -156,6 +157,11 @@ def test_the_list_says_whose_driver_is_alive(directory: CheckpointDirectory, sto
     storage.write(make_snapshot(1, storage.prepare(), "a", program=ORDERS))
     (found,) = directory.jobs()
     assert "UTC, runs: anna since 20" in found.line()
+    lease = Path(storage.folder, "lease-1")
+    noted = lease.read_text()
+    lease.write_text(noted.replace(json.loads(noted)["process"]["place"], "another-machine"))
+    assert "UTC, last run elsewhere by anna since 20" in found.line()
+    lease.write_text(noted)
     storage.let_go()
     assert found.line().endswith("its driver is dead")
     storage.release()

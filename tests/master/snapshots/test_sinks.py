@@ -113,21 +113,6 @@ def stored(data: Any) -> Any:
     return {uid: from_plain(to_plain(held, uid)) for uid, held in data.items()}
 
 
-def test_output_waits_for_its_checkpoint(tmp_path: Path) -> None:
-    plan = sink_plan(file_sink(tmp_path))
-    sinks = make(plan)
-    seal(sinks, plan, [1])
-    take(sinks, 1)
-    seal(sinks, plan, [2])
-    take(sinks, 2)
-    assert rows_in(tmp_path) == []
-    complete(sinks, 1)
-    assert rows_in(tmp_path) == ["1"]
-    complete(sinks, 2)
-    assert rows_in(tmp_path) == ["1", "2"]
-    assert staged_files(tmp_path) == [], "nobody goes back to these checkpoints here"
-
-
 @pytest.mark.parametrize("precommitted", [False, True])
 def test_output_of_a_checkpoint_that_was_given_up_goes_with_the_next(precommitted: bool, tmp_path: Path) -> None:
     plan = sink_plan(file_sink(tmp_path))
@@ -159,28 +144,6 @@ def test_checkpoints_that_are_written_at_the_same_time_share_what_is_pre_committ
     complete(sinks, 1)
     assert consume(tmp_path) == ["1"]
     make(plan).restore(two)
-    assert rows_in(tmp_path) == ["2"]
-
-
-@pytest.mark.parametrize("survives", [True, False], ids=["the driver goes on", "the driver dies"])
-def test_what_a_consumer_has_taken_does_not_come_back(survives: bool, tmp_path: Path) -> None:
-    plan = sink_plan(file_sink(tmp_path))
-    sinks = make(plan)
-    seal(sinks, plan, [1])
-    data = take(sinks, 1)
-    complete(sinks, 1)
-    assert consume(tmp_path) == ["1"]
-    keep(sinks, lambda: [data])
-    seal(sinks, plan, [2])
-    take(sinks, 2)  # and is given up
-    again = sinks if survives else make(plan)
-    keep(again, lambda: [data])
-    again.restore(data)
-    assert rows_in(tmp_path) == []
-    assert ready_files(tmp_path) == []
-    seal(again, plan, [2], final=True)
-    take(again, 3)
-    complete(again, 3)
     assert rows_in(tmp_path) == ["2"]
 
 
@@ -219,86 +182,6 @@ def test_a_light_part_needs_no_slot_of_the_engine(tmp_path: Path, monkeypatch: p
     seal(sinks, plan, [12, 34, 56])
     take(sinks, 2)
     assert engine_of(sinks).calls == 1
-
-
-def test_a_driver_that_lost_its_job_removes_nothing_at_the_end(tmp_path: Path) -> None:
-    plan = sink_plan(file_sink(tmp_path / "out"))
-    sinks = make(plan, storage=lost(tmp_path / "checkpoints"))
-    seal(sinks, plan, [1])
-    take(sinks, 1)
-    before = staged_files(tmp_path / "out")
-    sinks.close(discard=True)
-    assert staged_files(tmp_path / "out") == before != []
-
-
-def test_what_is_not_visible_yet_is_in_the_next_checkpoint_too(tmp_path: Path) -> None:
-    """The next may complete, and be restored, before the first one's output is published."""
-    plan = sink_plan(file_sink(tmp_path))
-    sinks = make(plan)
-    seal(sinks, plan, [1])
-    take(sinks, 1)
-    ready = sinks.completed(1)
-    seal(sinks, plan, [2])
-    data = take(sinks, 2)
-    assert sinks.completed(2) != ready
-    again = make(plan)
-    again.restore(data)  # nothing was published before the driver died
-    assert rows_in(tmp_path) == ["1", "2"]
-
-
-def test_a_savepoint_holds_rows_and_publishes_none(tmp_path: Path) -> None:
-    plan = sink_plan(file_sink(tmp_path))
-    sinks = make(plan)
-    seal(sinks, plan, [1])
-    data = sinks.take(1, commits=False)
-    assert data["sink"]["due"] == []
-    assert len(data["sink"]["staged"]["parts"]) == 1
-    seal(sinks, plan, [2])
-    take(sinks, 2)
-    complete(sinks, 2)
-    assert rows_in(tmp_path) == ["1", "2"]
-
-
-def test_at_least_once_does_not_wait_for_a_checkpoint_at_the_end(tmp_path: Path) -> None:
-    plan = sink_plan(file_sink(tmp_path))
-    sinks = make(plan, with_checkpoints=False)
-    seal(sinks, plan, [1])
-    sinks.take(1)  # and is given up
-    assert rows_in(tmp_path) == []
-    seal(sinks, plan, [2], final=True)
-    assert rows_in(tmp_path) == ["1", "2"]
-
-
-def test_the_end_publishes_what_no_policy_found_full(tmp_path: Path) -> None:
-    plan = sink_plan(file_sink(tmp_path, NEVER))
-    sinks = make(plan)
-    seal(sinks, plan, [1])
-    assert take(sinks, 1)["sink"]["committables"] == []
-    complete(sinks, 1)
-    assert rows_in(tmp_path) == []
-    seal(sinks, plan, [2], final=True)
-    take(sinks, 2)
-    complete(sinks, 2)
-    assert rows_in(tmp_path) == ["1", "2"]
-
-
-@pytest.mark.parametrize("policy", [AT_ONCE, NEVER, RollingPolicy(on_checkpoint=True)])
-def test_going_back_publishes_again_and_takes_later_rows_away(policy: RollingPolicy, tmp_path: Path) -> None:
-    plan = sink_plan(file_sink(tmp_path, policy))
-    sinks = make(plan)
-    seal(sinks, plan, [1])
-    data = take(sinks, 1)
-    keep(sinks, lambda: [data])
-    complete(sinks, 1)
-    seal(sinks, plan, [2])
-    take(sinks, 2)
-    complete(sinks, 2)
-    sinks.restore(data)
-    assert rows_in(tmp_path) == ([] if policy is NEVER else ["1"])
-    seal(sinks, plan, ["2 again"], final=True)
-    take(sinks, 3)
-    complete(sinks, 3)
-    assert rows_in(tmp_path) == ["1", "2 again"]
 
 
 @pytest.mark.parametrize("policy", [AT_ONCE, RollingPolicy(rollover_ms=15)])
