@@ -14,12 +14,6 @@ from tests.state.contract.subject import ANY, Make
 LIST = ListStateDescriptor("l", ANY)
 
 
-def test_a_list_begins_empty(make: Make) -> None:
-    subject = make(LIST)
-    with subject.step() as step:
-        assert list(step.at("k")["l"].get()) == []
-
-
 def test_items_come_in_the_order_they_were_added(make: Make) -> None:
     subject = make(LIST)
     for number in range(5):
@@ -30,41 +24,6 @@ def test_items_come_in_the_order_they_were_added(make: Make) -> None:
     expected = [item for number in range(5) for item in (number, f"{number}a", f"{number}b")]
     with subject.step() as step:
         assert list(step.at("k")["l"].get()) == expected
-
-
-def test_update_replaces_the_list(make: Make) -> None:
-    subject = make(LIST)
-    with subject.step() as step:
-        step.at("k")["l"].add_all([1, 2])
-    with subject.step() as step:
-        step.at("k")["l"].update([3])
-        step["l"].add(4)
-        assert list(step["l"].get()) == [3, 4]
-    assert subject.stored("l", "list") == {"k": [3, 4]}
-
-
-def test_update_with_nothing_is_clearing(make: Make) -> None:
-    subject = make(LIST)
-    with subject.step() as step:
-        step.at("k")["l"].add(1)
-    with subject.step() as step:
-        step.at("k")["l"].update([])
-        assert list(step["l"].get()) == []
-    assert subject.stored("l", "list") == {}
-
-
-def test_a_cleared_list_begins_anew(make: Make) -> None:
-    subject = make(LIST)
-    with subject.step() as step:
-        step.at("k")["l"].add(1)
-        step["l"].clear()
-        step["l"].add(2)
-    with subject.step() as step:
-        assert list(step.at("k")["l"].get()) == [2]
-        step["l"].clear()
-    with subject.step() as step:
-        step.at("k")["l"].add(3)
-    assert subject.stored("l", "list") == {"k": [3]}
 
 
 def test_adding_while_going_through(make: Make) -> None:

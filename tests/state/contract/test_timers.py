@@ -15,13 +15,6 @@ def fired(step: Any, until: int) -> list[tuple[int, Any]]:
     return list(step.timers.due(until))
 
 
-def test_no_timer_no_time(make: Make) -> None:
-    subject = make(VALUE)
-    with subject.step() as step:
-        assert step.timers.first() is None
-        assert fired(step, 1 << 62) == []
-
-
 def test_timers_fire_in_the_order_of_time_and_key(make: Make) -> None:
     subject = make(VALUE)
     keys = ["b", "a", 3, ("t", 1), -2]
@@ -42,47 +35,6 @@ def test_timers_fire_in_the_order_of_time_and_key(make: Make) -> None:
     assert subject.stored("_event-timers", "timer") == {}
 
 
-def test_a_timer_registered_twice_fires_once(make: Make) -> None:
-    subject = make(VALUE)
-    for _ in range(2):
-        with subject.step() as step:
-            step.timers.register(5, "k")
-            step.timers.register(5, "k")
-    with subject.step() as step:
-        assert fired(step, 10) == [(5, "k")]
-        assert fired(step, 10) == []
-    with subject.step() as step:
-        assert fired(step, 10) == []
-
-
-def test_a_deleted_timer_does_not_fire(make: Make) -> None:
-    subject = make(VALUE)
-    with subject.step() as step:
-        for time in (1, 2, 3):
-            step.timers.register(time, "k")
-        step.timers.delete(1, "k")
-    with subject.step() as step:
-        step.timers.delete(2, "k")
-        step.timers.delete(2, "never")
-        step.timers.delete(99, "k")
-        assert step.timers.first() == 3
-    with subject.step() as step:
-        assert fired(step, 10) == [(3, "k")]
-
-
-def test_a_deleted_timer_can_be_registered_again(make: Make) -> None:
-    subject = make(VALUE)
-    with subject.step() as step:
-        step.timers.register(1, "k")
-    with subject.step() as step:
-        step.timers.delete(1, "k")
-        assert step.timers.first() is None
-        step.timers.register(1, "k")
-        assert step.timers.first() == 1
-    with subject.step() as step:
-        assert fired(step, 1) == [(1, "k")]
-
-
 def test_timers_registered_and_deleted_while_others_fire(make: Make) -> None:
     subject = make(VALUE)
     with subject.step() as step:
@@ -100,19 +52,6 @@ def test_timers_registered_and_deleted_while_others_fire(make: Make) -> None:
     assert seen == [(1, "a"), (1, "late"), (2, "x"), (3, "c")]
     with subject.step() as step:
         assert fired(step, 100) == [(7, "y"), (9, "d")]
-
-
-def test_timers_that_fired_in_a_lost_step_fire_again(make: Make) -> None:
-    subject = make(VALUE)
-    with subject.step() as step:
-        step.timers.register(1, "k")
-    for fate in ("lost", "failed"):
-        with subject.step(fate=fate) as step:
-            assert fired(step, 5) == [(1, "k")]
-            step.timers.register(2, "from nowhere")
-    with subject.step() as step:
-        assert fired(step, 5) == [(1, "k")]
-    assert subject.stored("_event-timers", "timer") == {}
 
 
 def test_many_timers(make: Make) -> None:

@@ -48,26 +48,6 @@ def test_a_key_that_was_never_written_has_no_value(make: Make) -> None:
     assert subject.handle.segments == ()
 
 
-def test_a_value_is_there_in_the_next_step(make: Make) -> None:
-    subject = make(VALUE)
-    with subject.step() as step:
-        step.at("k")["v"].update(7)
-        assert step["v"].value() == 7
-        assert step.at("other")["v"].value() is None
-    with subject.step() as step:
-        assert step.at("k")["v"].value() == 7
-        assert step.at("other")["v"].value() is None
-
-
-def test_the_last_update_counts(make: Make) -> None:
-    subject = make(VALUE)
-    for number in range(4):
-        with subject.step() as step:
-            step.at("k")["v"].update(number * 10)
-            step["v"].update(number)
-    assert subject.stored("v", "value") == {"k": 3}
-
-
 def test_updating_with_none_is_clearing(make: Make) -> None:
     subject = make(VALUE)
     with subject.step() as step:
@@ -80,26 +60,6 @@ def test_updating_with_none_is_clearing(make: Make) -> None:
         assert step.at("k")["v"].value() is None
         assert step.at("l")["v"].value() == 2
     assert subject.stored("v", "value") == {"l": 2}
-
-
-def test_clearing_what_is_not_there_changes_nothing(make: Make) -> None:
-    subject = make(VALUE)
-    with subject.step() as step:
-        step.at("k")["v"].clear()
-    with subject.step() as step:
-        assert step.at("k")["v"].value() is None
-    assert subject.stored("v", "value") == {}
-
-
-def test_a_cleared_value_can_be_written_again(make: Make) -> None:
-    subject = make(VALUE)
-    with subject.step() as step:
-        step.at("k")["v"].update(1)
-    with subject.step() as step:
-        step.at("k")["v"].clear()
-        step["v"].update(2)
-    with subject.step() as step:
-        assert step.at("k")["v"].value() == 2
 
 
 SEVERAL: list[Any] = [
@@ -153,17 +113,6 @@ def test_large_values(make: Make) -> None:
         assert step.at("text")["v"].value() == text
         assert step.at("blob")["v"].value() == blob
         assert step.at("nested")["v"].value() == nested
-
-
-def test_a_mutable_value_may_be_changed_in_place(make: Make) -> None:
-    subject = make(VALUE)
-    with subject.step() as step:
-        step.at("k")["v"].update([1])
-    with subject.step() as step:
-        step.at("k")["v"].value().append(2)
-        assert step["v"].value() == [1, 2]
-    with subject.step() as step:
-        assert step.at("k")["v"].value() == [1, 2]
 
 
 def test_what_user_code_keeps_does_not_reach_the_store(make: Make) -> None:

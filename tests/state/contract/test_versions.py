@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.errors import StateMismatchError, VersionError
+from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.segment import decode_segment
 from beadline.state.segments.version import SegmentRef
 from tests.state.contract.subject import ANY, Make, Step, Subject
@@ -67,26 +71,6 @@ def test_a_step_that_reads_makes_no_version(make: Make) -> None:
     assert subject.handle is before
 
 
-def test_a_lost_attempt_leaves_nothing(make: Make) -> None:
-    subject = lived(make, 2)
-    for _ in range(2):
-        with subject.step(fate="lost") as step:
-            write(step, 99)
-            step.at("k0")["l"].clear()
-    check(subject, 2)
-
-
-def test_a_failed_attempt_leaves_nothing(make: Make) -> None:
-    subject = lived(make, 2)
-    with subject.step(fate="failed") as step:
-        write(step, 99)
-        step.at("k0")["m"].clear()
-    check(subject, 2)
-    with subject.step() as step:
-        write(step, 2)
-    check(subject, 3)
-
-
 def test_an_exception_in_the_middle_leaves_nothing(make: Make) -> None:
     subject = lived(make, 2)
     with pytest.raises(ZeroDivisionError), subject.step() as step:
@@ -104,20 +88,6 @@ def test_a_step_that_is_run_again_makes_the_same_version(make: Make) -> None:
         write(step, 2)
     assert subject.handle.version == first.version
     check(subject, 3)
-
-
-def test_back_to_an_older_version_and_on_from_there(make: Make) -> None:
-    subject = lived(make, 2)
-    older = subject.handle
-    for turn in (50, 51):
-        with subject.step() as step:
-            write(step, turn)
-    subject.handle = older
-    check(subject, 2)
-    for turn in (2, 3):
-        with subject.step() as step:
-            write(step, turn)
-    check(subject, 4)
 
 
 def test_back_to_the_very_beginning(make: Make) -> None:
@@ -269,3 +239,28 @@ def test_two_executions_of_a_job_do_not_disturb_each_other(make: Make) -> None:
             write(other, turn, keys=2)
     check(one, 3)
     check(two, 3, keys=2)
+
+
+def test_everything_removed_merges_to_nothing(make: Make) -> None:
+    subject = make(VALUE)
+    for value in (1, None):
+        with subject.step() as step:
+            step.at("k")["v"].update(value)
+    subject.merge()
+    assert subject.handle.segments[0].inline == b""
+    subject.lose()
+    for value in (5, 6):
+        with subject.step() as step:
+            assert step.at("k")["v"].value() == (None if value == 5 else 5)
+            step["v"].update(value)
+
+
+def test_a_store_is_opened_from_files(make: Make, folder: Path) -> None:
+    subject, files = lived(make, 3), SegmentFiles(str(folder))
+    stored = [
+        replace(segment, path=files.write(f"{segment.version}.run", segment.inline or b""), inline=None)
+        for segment in subject.handle.segments
+    ]
+    again = make(VALUE, LIST, MAP, name="again", handle=replace(subject.handle, segments=tuple(stored)))
+    again.read = files.read  # type: ignore[method-assign]
+    check(again, 3)

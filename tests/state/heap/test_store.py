@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescriptor
+from beadline.common.typeinfo import Types
 from beadline.errors import StateAccessError, VersionError
+from beadline.state.access.backend import KeyedBackend
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
-from beadline.state.store import open_store
-from tests.state.subtask import ALL_GROUPS, ANY, Subtask, Worker
-
-
-def write(subtask: Subtask, worker: Worker, value: Any) -> None:
-    subtask.begin(worker)
-    worker.backend.scope.slot = "k"
-    worker.value.update(value)
-    subtask.seal(subtask.finish(worker))
-
-
-def read(subtask: Subtask, worker: Worker) -> Any:
-    subtask.begin(worker)
-    worker.backend.scope.slot = "k"
-    return worker.value.value()
-
-
-def test_everything_removed_merges_to_nothing() -> None:
-    subtask, worker = Subtask(), Worker()
-    write(subtask, worker, 1)
-    write(subtask, worker, None)
-    subtask.merge(0, 2)
-    assert subtask.handle.segments[0].inline == b""
-    assert read(subtask, Worker()) is None
-    write(subtask, worker, 5)
-    assert read(subtask, Worker()) == 5
 
 
 def test_versions_name_their_history() -> None:
@@ -63,10 +38,11 @@ def test_a_handle_gives_what_follows_a_version() -> None:
 
 
 def test_a_name_belongs_to_one_descriptor() -> None:
-    worker = Worker()
-    assert worker.backend.state(ValueStateDescriptor("value", ANY)) is worker.value
+    backend = KeyedBackend("op")
+    value = ValueStateDescriptor("value", Types.LONG())
+    assert backend.state(value) is backend.state(value)
     with pytest.raises(StateAccessError, match="'value' is already registered by a ValueStateDescriptor"):
-        worker.backend.state(ListStateDescriptor("value", ANY))
+        backend.state(ListStateDescriptor("value", Types.LONG()))
 
 
 def test_files_are_written_whole_and_read_in_part(tmp_path: Path) -> None:
@@ -82,16 +58,3 @@ def test_files_are_written_whole_and_read_in_part(tmp_path: Path) -> None:
     files.delete(path)
     with pytest.raises(VersionError, match="can't read"):
         files.read(SegmentRef("v", 1, 4, path=path))
-
-
-def test_a_store_is_opened_from_files(tmp_path: Path) -> None:
-    files, subtask, worker = SegmentFiles(str(tmp_path)), Subtask(), Worker()
-    for number in range(3):
-        write(subtask, worker, number)
-    handle = KeyedStateHandle(subtask.handle.root)
-    for segment in subtask.handle.segments:
-        assert segment.inline is not None
-        path = files.write(f"{segment.version}.run", segment.inline)
-        handle = handle.plus(SegmentRef(segment.version, segment.entries, segment.size, path=path))
-    store = open_store(None, handle, ALL_GROUPS, files.read)
-    assert store.table("value", "value").base == {"k": 2}
