@@ -18,7 +18,7 @@ import pytest
 
 from beadline import pyflink_alias
 from beadline.errors import UnsupportedFeatureError
-from tests.tools.record_api import describe_class, parameters
+from tests.tools.record_api import describe_class, describe_module, parameters
 
 HERE = Path(__file__).parent
 PYFLINK = {
@@ -54,6 +54,9 @@ MODULES = [
 # Base classes that PyFlink leaves out of __all__, though programs name or inherit from them.
 BASES = {"Function", "KeyedStateStore", "State", "StateDescriptor", "AppendingState", "MergingState"}
 
+COMMON = [module.removeprefix("pyflink.") for module in PYFLINK if module.startswith("pyflink.common.")]
+MODULES += COMMON
+
 # Programs get these modules' objects from builders, factories and streams: PyFlink's constructors take Java objects.
 FACTORIES = (
     "datastream.connectors",
@@ -76,6 +79,26 @@ DELIBERATE = {
     "datastream.slot_sharing_group.SlotSharingGroup.Builder.__init__": "takes the name, not a Java builder",
     "datastream.window.ContinuousEventTimeTrigger.register_next_fire_timestamp": "an inner step of the trigger",
     "datastream.window.ContinuousProcessingTimeTrigger.register_next_fire_timestamp": "an inner step of the trigger",
+    "common.job_client.JobClient.stop_with_savepoint": "may choose the format, after PyFlink's parameters",
+    "common.job_client.JobClient.trigger_savepoint": "may choose the format, after PyFlink's parameters",
+    **{
+        f"common.{name}.__init__": "takes plain data, where PyFlink's takes a Java object"
+        for name in (
+            "completable_future.CompletableFuture",
+            "config_options.ConfigOption",
+            "config_options.ConfigOptions.OptionBuilder",
+            "config_options.ConfigOptions.TypedConfigOptionBuilder",
+            "execution_config.ExecutionConfig",
+            "job_client.JobClient",
+            "job_execution_result.JobExecutionResult",
+            "job_id.JobID",
+            "restart_strategy.RestartStrategies.FailureRateRestartStrategyConfiguration",
+            "restart_strategy.RestartStrategies.FixedDelayRestartStrategyConfiguration",
+            "serialization.Encoder",
+            "time.Duration",
+            "watermark_strategy.WatermarkStrategy",
+        )
+    },
 }
 
 
@@ -197,6 +220,9 @@ def class_differences(path: str, theirs: dict[str, Any], ours: dict[str, Any]) -
 def module_differences(module: str) -> Iterator[tuple[str, str]]:
     theirs = PYFLINK[f"pyflink.{module}"]
     ours = importlib.import_module(f"beadline.{module}")
+    for name, value in theirs.get("constants", {}).items() if module in COMMON else ():
+        if getattr(ours, name, None) != value:
+            yield f"{module}.{name}", f"the constant is not {value}"
     for name in sorted(names_to_compare(theirs)):
         path = f"{module}.{name}"
         if not hasattr(ours, name):
@@ -227,9 +253,17 @@ def test_the_package_exports_what_its_modules_define() -> None:
     assert of_these_modules <= set(package.__all__)
 
 
-@pytest.mark.parametrize("module", [*MODULES, "datastream", "metrics"])
+def test_the_common_package_exports_exactly_pyflinks_names() -> None:
+    assert sorted(importlib.import_module("beadline.common").__all__) == PYFLINK["pyflink.common"]["all"]
+
+
+@pytest.mark.parametrize(
+    "module", [*(name for name in MODULES if "all" in PYFLINK[f"pyflink.{name}"]), "common", "datastream", "metrics"]
+)
 def test_all_lists_names_that_are_there(module: str) -> None:
     loaded = importlib.import_module(f"beadline.{module}")
+    if module in COMMON:
+        assert set(PYFLINK[f"pyflink.{module}"]["all"]) <= set(loaded.__all__)
     assert [name for name in loaded.__all__ if not hasattr(loaded, name)] == []
     assert len(set(loaded.__all__)) == len(loaded.__all__)
 
@@ -290,3 +324,16 @@ def test_what_is_said_to_come_later_is_not_there() -> None:
     assert {f"pyflink.{name}" for name in pyflink_alias._NOT_YET} >= {
         name for name, reason in MISSING_NAMES.items() if reason == LATER
     }
+
+
+def test_the_recorder_sees_a_changed_signature() -> None:
+    class Before:
+        def go(self, how: str, far: int = 3) -> None: ...
+
+    class After:
+        def go(self, how: str, far: int = 4) -> None: ...
+
+    assert list(class_differences("X", describe_class(Before), describe_class(Before))) == []
+    assert len(list(class_differences("X", describe_class(Before), describe_class(After)))) == 1
+    described = describe_module(importlib.import_module("beadline.common.constants"))
+    assert described["constants"]["MAX_LONG_VALUE"] == 2**63 - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,73 +10,16 @@ import pytest
 
 from beadline.common import Types
 from beadline.datastream import (
-    CheckpointedFunction,
-    FlatMapFunction,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
     KeyedBroadcastProcessFunction,
     RuntimeContext,
 )
-from beadline.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from tests.engine.jobs import ANY, KEYS, KILL_AT, STEP, accidents, environment, key_of, kill_worker, numbers, run
+from beadline.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from tests.engine.jobs import ANY, KEYS, STEP, accidents, environment, key_of, kill_worker, numbers, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RECORDS = 6 * STEP
-BATCH = 7
 RULES = MapStateDescriptor("rules", Types.STRING(), ANY)
-
-
-class Batches(FlatMapFunction, CheckpointedFunction):
-    """Holds numbers back until there are seven, and numbers what it lets go. At some, the worker is killed."""
-
-    def __init__(self, marker: Path, at: tuple[int, ...]) -> None:
-        self._accidents = accidents(marker, at)
-
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
-        self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("waiting", ANY))
-        held = list(self._state.get())
-        self._count, self._waiting = held[0] if held else (0, [])
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self._subtask = runtime_context.get_index_of_this_subtask()
-
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        self._state.update([(self._count, self._waiting)])
-
-    def flat_map(self, value: int) -> Iterator[Any]:
-        self._waiting.append(value)
-        if len(self._waiting) == BATCH:
-            for held in self._waiting:
-                self._count += 1
-                yield self._subtask, self._count, held
-            self._waiting = []
-        if value in self._accidents and self._accidents[value].happens():
-            kill_worker()
-
-
-@pytest.mark.parametrize("inline_limit", ["0 bytes", "20 kb"], ids=["in files", "inline"])
-def test_what_is_held_back_survives_its_worker(inline_limit: str, spark: Any, tmp_path: Path) -> None:
-    env = environment(1, {"execution.checkpointing.data-inline-threshold": inline_limit})
-    stream = numbers(env, RECORDS).flat_map(Batches(tmp_path / "accident", KILL_AT), output_type=ANY)
-    outcome = run(env, stream, "held back")
-    assert len(list(tmp_path.glob("accident*"))) == len(KILL_AT)
-    assert sum(tries > 1 for tries in outcome.tries) == len(KILL_AT)
-    assert outcome.results == [(0, n + 1, n) for n in range(RECORDS // BATCH * BATCH)]
-
-
-def test_every_subtask_has_its_own(spark: Any, tmp_path: Path) -> None:
-    env = environment(2)
-    outcome = run(env, numbers(env, RECORDS).flat_map(Batches(tmp_path / "accident", KILL_AT), ANY), "held back twice")
-    by_subtask = defaultdict(list)
-    for subtask, count, _ in outcome.results:
-        by_subtask[subtask].append(count)
-    assert len(by_subtask) == 2
-    for counts in by_subtask.values():
-        assert counts == list(range(1, len(counts) + 1))
-    values = Counter(value for _, _, value in outcome.results)
-    assert set(values.values()) == {1}
-    assert len(values) > RECORDS - 2 * BATCH
 
 
 class Tally(KeyedBroadcastProcessFunction[Any, Any, Any, Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.common.watermark_strategy import TimestampAssigner
+from beadline.master.upkeep.merging import Merger
+from beadline.state.segments import slicing
 from beadline.testing import Harness
 from tests.engine.rescaling import (
     PARALLELISMS,
@@ -21,6 +24,7 @@ from tests.engine.rescaling import (
     timestamp_of,
 )
 from tests.engine.stages import Numbers, Stage, written
+from tests.master.soon import merge_soon
 
 # -- in this process
 
@@ -91,14 +95,14 @@ def test_the_check_of_results_can_fail() -> None:
     assert len(differences([], one_rule=True, processing_time=True)) == 5
 
 
-# -- on Spark
+# -- in jobs
 
 
 class Gated(Numbers):
     """Numbers up to the one that a file names."""
 
     def __init__(self, gate: str) -> None:
-        super().__init__(STAGE // 3, 4)
+        super().__init__(STAGE // 9, 4)
         self._gate = gate
 
     def end(self) -> int:
@@ -111,7 +115,7 @@ class Timestamps(TimestampAssigner):
 
 
 def run_stage(folder: Path, backend: str, stage: int, parallelism: int, start: str | None) -> str:
-    """Run a stage on Spark, and give the snapshot that it ends with: checkpoints and savepoints in turn."""
+    """Run a stage, and give the snapshot that it ends with: checkpoints and savepoints in turn."""
     job = Stage(folder, backend, parallelism, 13, start)
     gate = folder / "gate"
     temporary = folder / "gate.new"
@@ -125,14 +129,48 @@ def run_stage(folder: Path, backend: str, stage: int, parallelism: int, start: s
     return job.savepoint(drain=last) if last or stage % 2 else job.checkpoint()
 
 
-@pytest.mark.spark
+@pytest.fixture
+def merging(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Merges are begun after every step and are there before the next; some are lost. Gives how many parts each had."""
+    merge_soon(monkeypatch)
+    monkeypatch.setattr(slicing, "PIECE_ENTRIES", 10)
+    merged: list[int] = []
+    dice = random.Random(int(os.environ.get("BEADLINE_SEED", "1")))
+
+    def at_once(self: Any, requests: list[Any]) -> None:
+        kept = [request for request in requests if dice.random() < 0.9]
+        if kept and dice.random() < 0.6:
+            merged.append(len(kept))
+            self._merge(kept)
+
+    monkeypatch.setattr(Merger, "submit", at_once)
+    return merged
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_on_spark(backend: str, tmp_path: Path) -> None:
-    if backend == "rocksdb":
-        pytest.importorskip("rocksdict")
+@pytest.mark.parametrize(
+    ("engine", "backends"),
+    [
+        ("local", ["hashmap"]),
+        ("local", ["rocksdb"]),
+        pytest.param("spark", ["hashmap", "rocksdb"], marks=pytest.mark.spark),
+    ],
+)
+def test_in_jobs_whose_segments_are_merged_after_every_step(
+    engine: str,
+    backends: list[str],
+    merging: list[int],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("rocksdict")
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    monkeypatch.setenv("BEADLINE_ENGINE", engine)
     start: str | None = None
     for stage, parallelism in enumerate((*PARALLELISMS, PARALLELISMS[-1])):
-        start = run_stage(tmp_path, backend, stage, parallelism, start)
+        start = run_stage(tmp_path, backends[stage % len(backends)], stage, parallelism, start)
     assert differences(written(tmp_path), one_rule=True, processing_time=False) == []
+    assert len(merging) > len(PARALLELISMS)
+    assert max(merging) > 4, "merges were cut into parts"

@@ -66,17 +66,6 @@ def test_an_aligned_checkpoint_is_the_step_that_runs_when_it_is_triggered():
     assert coordinator.completed == (CompletedCheckpoint(1, 1),)
 
 
-def test_while_no_step_runs_it_is_the_last_sealed_one():
-    coordinator = started()
-    coordinator.step_started(1, 10)
-    coordinator.step_sealed(1, 20)
-    assert coordinator.tick(1000) == begun(1, 1)
-
-
-def test_before_any_step_it_is_the_beginning():
-    assert started().tick(1000) == begun(1, 0)
-
-
 def test_an_unaligned_checkpoint_overtakes_the_running_step():
     coordinator = started(unaligned=True)
     coordinator.step_started(1, 10)
@@ -97,20 +86,6 @@ def test_the_alignment_timeout_turns_an_aligned_checkpoint_into_an_unaligned_one
     assert coordinator.tick(1299) == []
     assert coordinator.tick(1300) == [Take(1, 0, CHECKPOINT, in_flight=1)]
     assert coordinator.step_sealed(1, 1400) == [], "its step stays the one that was taken"
-
-
-def test_a_step_that_seals_within_the_alignment_timeout_is_the_checkpoint():
-    coordinator = started(unaligned=True, aligned_timeout_ms=300)
-    coordinator.step_started(1, 990)
-    coordinator.tick(1000)
-    assert coordinator.step_sealed(1, 1300) == [Take(1, 1, CHECKPOINT)]
-
-
-def test_savepoints_overtake_nothing():
-    coordinator = started(BY_HAND, unaligned=True)
-    coordinator.step_started(1, 10)
-    assert coordinator.trigger(20, SAVEPOINT) == [Triggered(1, SAVEPOINT)]
-    assert coordinator.step_sealed(1, 90_000) == [Take(1, 1, SAVEPOINT)]
 
 
 # -- when
@@ -147,33 +122,11 @@ def test_max_concurrent_keeps_the_next_one_waiting_until_one_has_ended():
     assert coordinator.written(1, 2700) == [*done(1, 0), *begun(2, 0)]
 
 
-def test_two_at_a_time_if_two_are_allowed():
-    coordinator = started(max_concurrent=2)
-    coordinator.tick(1000)
-    assert coordinator.tick(2000) == begun(2, 0)
-    assert coordinator.tick(3000) == []
-    assert coordinator.pending == (1, 2)
-
-
 def test_the_pause_is_kept_between_the_end_of_one_and_the_start_of_the_next():
     coordinator = started(min_pause_ms=600)
     coordinator.tick(1000)
     coordinator.written(1, 1900)
     assert coordinator.next_wakeup(1900) == 2500
-    assert coordinator.tick(2499) == []
-    assert coordinator.tick(2500) == begun(2, 0)
-
-
-def test_a_pause_longer_than_the_interval_is_the_interval():
-    coordinator = started(min_pause_ms=3000)
-    assert coordinator.tick(2999) == []
-    assert coordinator.tick(3000) == begun(1, 0)
-
-
-def test_the_pause_holds_behind_a_failed_one_too():
-    coordinator = started(min_pause_ms=600, tolerable_failures=5)
-    coordinator.tick(1000)
-    coordinator.failed(1, FailureReason.IO_EXCEPTION, 1900)
     assert coordinator.tick(2499) == []
     assert coordinator.tick(2500) == begun(2, 0)
 
@@ -186,30 +139,6 @@ def test_a_checkpoint_by_hand_waits_for_a_place_but_not_for_the_pause():
     coordinator.tick(1000)
     assert coordinator.trigger(1100, request="mine") == []
     assert coordinator.written(1, 1200) == [*done(1, 0), *begun(2, 0, request="mine")]
-
-
-def test_a_savepoint_waits_for_neither():
-    coordinator = started(min_pause_ms=900)
-    coordinator.tick(1000)
-    assert coordinator.trigger(1100, SAVEPOINT, "s") == begun(2, 0, SAVEPOINT, "s")
-    assert coordinator.pending == (1, 2)
-
-
-def test_a_savepoint_is_no_recovery_point_and_commits_nothing():
-    coordinator = started(retained=1)
-    coordinator.tick(1000)
-    coordinator.written(1, 1100)
-    coordinator.trigger(1200, SAVEPOINT)
-    assert coordinator.written(2, 1300) == [Complete(2, 0, SAVEPOINT)]
-    assert [c.id for c in coordinator.completed] == [1]
-
-
-def test_a_newer_checkpoint_does_not_subsume_a_savepoint():
-    coordinator = started(max_concurrent=2)
-    coordinator.trigger(500, SAVEPOINT)
-    coordinator.tick(1000)
-    assert coordinator.written(2, 1100) == done(2, 0)
-    assert coordinator.written(1, 1200) == [Complete(1, 0, SAVEPOINT)]
 
 
 def test_stop_with_savepoint_lets_no_step_and_no_checkpoint_follow_it():
@@ -314,21 +243,6 @@ def test_a_checkpoint_expires():
     assert not coordinator.is_pending(1)
 
 
-def test_what_is_written_too_late_is_removed_and_never_completes():
-    coordinator = started(timeout_ms=300, tolerable_failures=1)
-    coordinator.tick(1000)
-    coordinator.tick(1300)
-    assert coordinator.written(1, 1350) == [Discard((1,))]
-    assert coordinator.written(1, 1360) == []
-    assert coordinator.completed == ()
-
-
-def test_work_that_is_done_counts_even_if_the_timeout_has_just_passed():
-    coordinator = started(timeout_ms=300)
-    coordinator.tick(1000)
-    assert coordinator.written(1, 1400) == done(1, 0)
-
-
 COUNTED = [
     FailureReason.CHECKPOINT_DECLINED,
     FailureReason.CHECKPOINT_ASYNC_EXCEPTION,
@@ -395,21 +309,6 @@ def test_after_it_failed_the_job_the_count_starts_over():
     assert len(fail_next(coordinator, 5)) == 1
 
 
-def test_any_number_may_fail_if_that_is_allowed():
-    coordinator = started(BY_HAND, tolerable_failures=None)
-    for number in range(100):
-        assert len(fail_next(coordinator, number)) == 1
-
-
-def test_a_failure_older_than_the_last_success_does_not_count():
-    coordinator = started(BY_HAND)
-    coordinator.trigger(1, SAVEPOINT)
-    coordinator.trigger(2, SAVEPOINT)
-    coordinator.written(2, 3)
-    declined = FailureReason.CHECKPOINT_DECLINED
-    assert coordinator.failed(1, declined, 4) == [NotifyAborted(1, declined)]
-
-
 @pytest.mark.parametrize("reason", COUNTED)
 def test_a_savepoint_counts_only_if_a_task_failed_it(reason: FailureReason):
     coordinator = started(BY_HAND)
@@ -432,16 +331,6 @@ def test_a_completed_checkpoint_subsumes_older_open_ones():
     ]
     assert coordinator.pending == (3,)
     assert coordinator.written(1, 3200) == [Discard((1,))]
-
-
-def test_the_newest_are_retained():
-    coordinator = started(BY_HAND, retained=3)
-    found = []
-    for id in range(1, 7):
-        coordinator.trigger(id)
-        found.append(coordinator.written(id, id))
-    assert found == [done(1, 0), done(2, 0), done(3, 0), done(4, 0, 1), done(5, 0, 2), done(6, 0, 3)]
-    assert [c.id for c in coordinator.completed] == [4, 5, 6]
 
 
 def test_checkpoints_of_an_earlier_run_are_replaced_like_its_own():
@@ -547,23 +436,6 @@ def test_the_final_step_is_checkpointed_at_once_and_the_job_waits_for_it():
     assert coordinator.next_wakeup(1300) is None
 
 
-def test_a_checkpoint_that_waited_for_the_final_step_is_the_final_one():
-    coordinator = started(max_concurrent=2)
-    coordinator.step_started(1, 10)
-    coordinator.tick(1000)
-    assert coordinator.step_sealed(1, 1200, final=True) == [Take(1, 1, CHECKPOINT)]
-    coordinator.written(1, 1300)
-    assert coordinator.may_end
-
-
-def test_one_that_overtook_the_final_step_is_not():
-    coordinator = started(unaligned=True)
-    coordinator.step_started(1, 10)
-    coordinator.tick(1000)
-    assert coordinator.step_sealed(1, 1200, final=True) == []
-    assert coordinator.written(1, 1300) == [*done(1, 0), *begun(2, 1)]
-
-
 def test_if_the_final_checkpoint_fails_the_clock_takes_another():
     coordinator = started(tolerable_failures=1)
     coordinator.step_started(1, 10)
@@ -584,13 +456,7 @@ def test_without_checkpoints_a_job_ends_when_its_final_step_is_sealed():
     assert coordinator.may_end
 
 
-def test_checkpoints_go_on_after_a_source_has_finished():
-    coordinator = started()
-    coordinator.source_finished(500)
-    assert coordinator.tick(1000) == begun(1, 0)
-
-
-def test_unless_that_is_turned_off():
+def test_no_checkpoint_follows_a_finished_source_if_that_is_turned_off():
     coordinator = started(after_tasks_finish=False)
     coordinator.source_finished(500)
     assert coordinator.tick(1000) == []

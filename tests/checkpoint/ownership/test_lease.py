@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -216,82 +215,6 @@ def test_fencing_on_a_remote_file_system(remote: str) -> None:
     assert [entry.checkpoint_id for entry in storage.completed()] == [1]
     second.write(Snapshot(2, "job", "n", 2, 2, ()))
     assert [entry.snapshot.epoch for entry in storage.completed() if entry.snapshot] == [2, 1]
-
-
-# -- a driver that sleeps
-
-
-@dataclass
-class Sleeper:
-    process: subprocess.Popen[str]
-
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def wake(self) -> list[str]:
-        self.process.send_signal(signal.SIGCONT)
-        return self.process.communicate(timeout=60)[0].splitlines()
-
-
-@pytest.fixture
-def asleep(tmp_path: Path) -> Iterator[Callable[[str], Sleeper]]:
-    started = []
-
-    def start(moment: str) -> Sleeper:
-        command = [sys.executable, "-m", "tests.checkpoint.ownership.pausing", str(tmp_path), moment]
-        sleeper = Sleeper(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        started.append(sleeper)
-        assert sleeper.line() == "completed 1"
-        assert sleeper.line() == f"frozen {moment}"
-        os.waitid(os.P_PID, sleeper.process.pid, os.WSTOPPED | os.WNOWAIT)
-        return sleeper
-
-    yield start
-    for sleeper in started:
-        sleeper.process.kill()
-        sleeper.process.communicate()
-
-
-@pytest.mark.parametrize("moment", ["before writing", "before the rename"])
-@pytest.mark.parametrize("published_first", [True, False])
-def test_a_driver_that_wakes_up_fenced_publishes_nothing(
-    storage: FileJobStorage, tmp_path: Path, asleep: Callable[[str], Sleeper], moment: str, published_first: bool
-) -> None:
-    sleeper = asleep(moment)
-    driver = take_over(tmp_path, "the new driver")
-    assert usable(storage) == [(1, 1)]
-    if published_first:
-        mine = write(driver, 2)
-        before = storage.read(f"{storage.folder}/chk-2")
-    assert sleeper.wake() == ["fenced 1 2 the new driver"]
-    if published_first:
-        assert storage.read(f"{storage.folder}/chk-2") == before
-    else:
-        assert usable(storage) == [(1, 1)]
-        mine = write(driver, 2)
-    assert usable(storage) == [(2, 2), (1, 1)]
-    storage.delete(storage.orphans())
-    assert usable(storage) == [(2, 2), (1, 1)]
-    assert storage.verify(mine) == []
-
-
-def test_what_was_published_before_the_take_over_is_adopted(
-    storage: FileJobStorage, tmp_path: Path, asleep: Callable[[str], Sleeper]
-) -> None:
-    sleeper = asleep("after the rename")
-    take_over(tmp_path, "the new driver")
-    assert usable(storage) == [(2, 1), (1, 1)]
-    assert sleeper.wake() == ["fenced 1 2 the new driver"]
-    assert usable(storage) == [(2, 1), (1, 1)]
-    latest = storage.completed()[0].snapshot
-    assert latest is not None
-    assert storage.verify(latest) == []
-
-
-def test_a_driver_that_was_only_paused_goes_on(storage: FileJobStorage, asleep: Callable[[str], Sleeper]) -> None:
-    assert asleep("before the rename").wake() == ["completed 2"]
-    assert usable(storage) == [(2, 1), (1, 1)]
 
 
 # -- all orders of events

@@ -8,10 +8,7 @@ import pickle
 import random
 import re
 import shutil
-import signal
 import subprocess
-import sys
-import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -21,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from beadline.checkpoint.contents.metadata import decode
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.directory.directory import CheckpointDirectory
 from beadline.checkpoint.directory.lookup import read_snapshot
@@ -602,46 +598,3 @@ def test_memory_has_a_limit_for_each_subtask() -> None:
     MemoryJobStorage(JOB).write(replace(base, operators=(_with_inline(five),)))
     with pytest.raises(SnapshotError, match=f"{five + 1} bytes"):
         MemoryJobStorage(JOB).write(replace(base, operators=(_with_inline(five + 1),)))
-
-
-# -- kill -9
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_the_latest_is_complete(tmp_path: Path) -> None:
-    """Twenty-two processes in turn, each killed while it writes; each goes on from what the last one left."""
-    storage = place_in(tmp_path)
-    seed = random.Random(11)
-    highest = 0
-    for life in range(22):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.checkpoint.storage.writing", str(tmp_path), f"life {life}", "2"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == f"epoch {life + 1}\n"
-        time.sleep(seed.uniform(0.0, 0.3))
-        process.send_signal(signal.SIGKILL)
-        said = [int(line.split()[1]) for line in process.stdout if line.startswith("completed") and line.endswith("\n")]
-        process.wait()
-        process.stdout.close()
-        highest = max([highest, *said])
-        listed = storage.completed()
-        if not listed:
-            assert highest == 0
-            continue
-        newest = listed[0]
-        assert newest.problem is None
-        assert newest.pointer == latest(storage)
-        assert newest.checkpoint_id in (highest, highest + 1)  # it may have completed one without living to say so
-        assert newest.snapshot is not None
-        assert storage.verify(newest.snapshot) == []
-        assert decode(read_file(f"{newest.pointer}/_metadata"), f"{newest.pointer}/_metadata") == newest.snapshot
-        assert newest.snapshot.operators[0].position == {"offset": newest.checkpoint_id * 100}
-        highest = max(highest, newest.checkpoint_id)
-    assert highest > 10
-    storage.delete(storage.orphans())
-    needed = frozenset().union(*(entry.snapshot.files() for entry in storage.completed() if entry.snapshot))
-    segments = {str(path) for path in (tmp_path / JOB / "shared").rglob("*") if path.is_file()}
-    assert segments == needed

@@ -12,13 +12,11 @@ from beadline.common import Duration, Row, Time, Types, WatermarkStrategy
 from beadline.datastream import (
     CoGroupFunction,
     JoinFunction,
-    KeyedCoProcessFunction,
     OutputTag,
     ProcessJoinFunction,
     StreamExecutionEnvironment,
 )
 from beadline.datastream.functions import FlatJoinFunction
-from beadline.datastream.state import MapStateDescriptor
 from beadline.datastream.window import DeltaTrigger, EventTimeSessionWindows, TumblingEventTimeWindows
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError
 from tests.datastream.jobs import collect, environment
@@ -229,37 +227,6 @@ def test_interval_join_and_late_elements() -> None:
     assert len(expected) > 40
     expected += Counter([("late", "a", 1), ("late", "b", 2)])
     assert Counter(collect(everything)) == expected
-
-
-class Enrich(KeyedCoProcessFunction):
-    """The usual join of events with what is known of their key: each event waits until its key is known."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.known = runtime_context.get_map_state(MapStateDescriptor("known", Types.STRING(), Types.INT()))
-        self.waiting = runtime_context.get_map_state(MapStateDescriptor("waiting", Types.INT(), Types.BOOLEAN()))
-
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:
-        name = self.known.get("name")
-        if name is None:
-            self.waiting.put(value[1], True)
-        else:
-            yield value[1], name
-
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:
-        self.known.put("name", value[1])
-        for event, _ in self.waiting.items():
-            yield event, value[1]
-        self.waiting.clear()
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
-def test_a_regular_join_with_state() -> None:
-    env = environment(step_records=120)
-    events = env.from_collection([(n % 7, n) for n in range(200)]).key_by(key, Types.INT())
-    names = env.from_collection([(n, n * 100) for n in range(7)]).key_by(key, Types.INT())
-    result = events.connect(names).process(Enrich(), Types.TUPLE([Types.INT(), Types.INT()]))
-    assert sorted(collect(result)) == [(n, n % 7 * 100) for n in range(200)]
 
 
 @pytest.mark.spark

@@ -160,7 +160,7 @@ def test_a_death_while_earlier_output_is_not_visible_yet(point: str, consumes: b
 
 
 @CONSUMES
-@pytest.mark.parametrize("number", range(1, 160, 10))
+@pytest.mark.parametrize("number", range(1, 160, 7))
 def test_a_death_before_any_change_to_files(number: int, consumes: bool, tmp_path: Path) -> None:
     world = World(tmp_path, consumes=consumes, policy=POLICIES["at the end"], checkpoints={"inline_threshold": 0})
     for _ in range(2):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from beadline.graph.plan import Plan
-from beadline.master.upkeep import handles, tiers
+from beadline.master.upkeep import tiers
 from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.key_groups import key_group_of
@@ -139,19 +139,6 @@ def test_merges_are_asked_for_when_segments_are_many(fleet: Fleet) -> None:
     assert [segment.path for segment in request.segments] == [
         segment.path for segment in fleet.book.handles[2, 0].segments[:10]
     ]
-
-
-def test_a_merge_is_taken_after_more_steps(fleet: Fleet) -> None:
-    for number in range(14):
-        fleet.seal(0, {f"k{number}": number}, to_file=True)
-    results = [fleet.merge(request) for request in fleet.book.merges()]
-    for number in range(3):
-        fleet.seal(0, {f"k{number}": None}, to_file=True)
-    version = fleet.book.handles[2, 0].version
-    fleet.book.take_merges(results)
-    assert len(fleet.book.handles[2, 0].segments) == 8
-    assert fleet.book.handles[2, 0].version == version
-    fleet.check(0)
 
 
 def test_a_merge_of_segments_that_are_gone_is_garbage(fleet: Fleet) -> None:
@@ -325,50 +312,6 @@ def test_large_merges_are_cut_into_slices_that_make_one_layer(fleet: Fleet, monk
         fleet.check(0)
     assert cut > 3
     assert fleet.on_disk() == fleet.named()
-
-
-@pytest.mark.parametrize("rescaled", [False, True])
-@pytest.mark.parametrize("seed", range(4))
-def test_a_merge_that_is_done_in_parts_changes_nothing(
-    seed: int, rescaled: bool, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever part of a span is merged when, also if some results are lost, if the job is restored in between, and
-    if it begins with the segments of two subtasks, one behind the other. A store that goes along sees the same as one
-    that is built anew."""
-    monkeypatch.setattr(slicing, "PIECE_ENTRIES", 50)
-    monkeypatch.setattr(tiers, "_SMALL", 0)
-    monkeypatch.setattr(handles, "FREE", 0)
-    monkeypatch.setattr(tiers, "FREE", 0)
-    fleet = Fleet(plan, tmp_path)
-    mine = [key for key in map(str, range(600)) if key_group_of(key, 8) < 4]
-    dice = random.Random(seed)
-    if rescaled:
-        for groups in (range(2), range(2, 4)):
-            for _ in range(12):
-                own = [key for key in mine if key_group_of(key, 8) in groups]
-                fleet.seal(0, {key: dice.choice([None, 1, 2, 3]) for key in dice.sample(own, 20)}, to_file=True)
-                handle = fleet.book.handles[2, 0]
-                fleet.book.handles[2, 0] = replace(
-                    handle, segments=(*handle.segments[:-1], handle.segments[-1].restricted(groups))
-                )
-    store = None
-    in_parts = 0
-    for _ in range(150):
-        changes: dict[str, object] = {key: dice.choice([None, 1, 2, 3]) for key in dice.sample(mine, 20)}
-        fleet.seal(0, changes, to_file=True)
-        results = [merge_part(fleet, request) for request in fleet.book.merges()]
-        fleet.book.take_merges([result for result in results if dice.random() < 0.9])
-        in_parts += any((result.request.groups or (0, 4))[1] < 4 for result in results)
-        if dice.random() < 0.4:
-            fleet.book.checkpointed()
-        if dice.random() < 0.05:
-            before, fleet.book = fleet.book, StateBook("job", plan, fleet.files)
-            fleet.book.handles.update(before.handles)
-        fleet.check(0)
-        if dice.random() < 0.3:
-            store = open_store(store, fleet.book.handles[2, 0], range(4), fleet.files.read)
-            assert store.table("v", "value").base == fleet.truth["0"]
-    assert in_parts > 10
 
 
 def test_the_tables_of_a_savepoint_are_not_merged_for_a_small_change(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -100,50 +100,6 @@ def test_what_is_held_back_is_neither_lost_nor_doubled(
     assert job.out.get("out", []) == [tuple(values[i : i + 5]) for i in range(0, full, 5)]
     assert held(job, "waiting") == [values[full:]]
     assert job.changed_fields == []
-
-
-@hypothesis
-@given(numbers, cuts, seeds, st.integers(2, 4))
-def test_every_subtask_holds_back_its_own(
-    tmp_path: Path, values: list[int], sizes: list[int], seed: int, parallelism: int
-) -> None:
-    job = job_of(Batches(), tmp_path, parallelism, seed).work_through({1: [values]}, sizes)
-    out = job.out.get("out", [])
-    assert all(len(batch) == 5 for batch in out)
-    assert Counter(flat(out)) + Counter(flat(held(job, "waiting"))) == Counter(values)
-    assert max(map(len, held(job, "waiting"))) < 5
-
-
-class Number(MapFunction, CheckpointedFunction):
-    """Numbers the elements of its subtask in a field."""
-
-    def initialize_state(self, context: FunctionInitializationContext) -> None:
-        self.state = context.get_operator_state_store().get_list_state(ListStateDescriptor("count", Types.LONG()))
-        self.count = sum(self.state.get())
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.subtask = runtime_context.get_index_of_this_subtask()
-
-    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        self.state.update([self.count])
-
-    def map(self, value: Any) -> Any:
-        self.count += 1
-        return self.subtask, self.count
-
-
-@hypothesis
-@given(st.integers(0, 60), cuts, seeds, st.integers(1, 4))
-def test_a_count_in_a_field_goes_up_by_one(
-    tmp_path: Path, length: int, sizes: list[int], seed: int, parallelism: int
-) -> None:
-    job = job_of(Number(), tmp_path, parallelism, seed, shape="map").work_through({1: [list(range(length))]}, sizes)
-    by_subtask = defaultdict(list)
-    for subtask, count in job.out.get("out", []):
-        by_subtask[subtask].append(count)
-    assert sum(map(len, by_subtask.values())) == length
-    for counts in by_subtask.values():
-        assert counts == list(range(1, len(counts) + 1))
 
 
 class Totals(KeyedProcessFunction, CheckpointedFunction):

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beadline.api.output_tag import OutputTag
-from beadline.api.process import KeyedCoProcessFunction
-from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescriptor
+from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.api.windows.evictors import CountEvictor
 from beadline.common import Duration, Time, Types, WatermarkStrategy
 from beadline.datastream import (
@@ -554,31 +553,3 @@ def test_an_event_time_window_join_needs_timestamps(tmp_path: Path) -> None:
 
 
 # -- a regular join: no window, nothing is ever forgotten
-
-
-class RegularJoin(KeyedCoProcessFunction):
-    """Each element meets all of the other stream that came before it or will come."""
-
-    def open(self, runtime_context: Any) -> None:
-        self.left = runtime_context.get_list_state(ListStateDescriptor("left", Types.PICKLED_BYTE_ARRAY()))
-        self.right = runtime_context.get_list_state(ListStateDescriptor("right", Types.PICKLED_BYTE_ARRAY()))
-
-    def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:
-        self.left.add(value)
-        for other in self.right.get():
-            yield pair(value, other)
-
-    def process_element2(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Any:
-        self.right.add(value)
-        for other in self.left.get():
-            yield pair(other, value)
-
-
-@hypothesis
-@given(streams(), streams(), cuts, st.integers(0, 99), st.integers(1, 4))
-def test_a_regular_join(tmp_path: Path, left: Any, right: Any, sizes: Any, seed: int, p: int) -> None:
-    def build(one: Any, two: Any) -> Any:
-        return one.key_by(key).connect(two.key_by(key)).process(RegularJoin())
-
-    expected = Counter(pair(a, b) for a, b in product(left, right) if a[0] == b[0])
-    assert out(run(build, tmp_path, left, right, sizes, p, seed)) == expected

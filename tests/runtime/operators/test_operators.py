@@ -25,7 +25,7 @@ from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescript
 from beadline.api.time_domain import TimeDomain
 from beadline.common.typeinfo import Types
 from beadline.common.watermark_strategy import WatermarkStrategy
-from beadline.graph.specs import Broadcast, PrintSpec, Rebalance, TimestampsSpec
+from beadline.graph.specs import Broadcast, Rebalance, TimestampsSpec
 from beadline.runtime.exchange.gate import MIN_WATERMARK
 from tests.graph.programs import ANY, Program, by
 from tests.runtime.harness import Given, Job
@@ -586,15 +586,6 @@ class Lifetime(MapFunction):
 LOG: list[str] = []
 
 
-def test_functions_open_once_and_close_at_the_end(tmp_path: Path) -> None:
-    LOG.clear()
-    program = Program()
-    program.map(program.source(Given()), function=Lifetime())
-    job = Job(program, tmp_path)
-    job.work_through({1: [[1, 2, 3], [4]]}, [1])
-    assert sorted(LOG) == ["close 0", "close 1", "open 0/2", "open 1/2"]
-
-
 def test_a_worker_that_ends_an_execution_closes_its_functions(tmp_path: Path) -> None:
     LOG.clear()
     program = Program()
@@ -603,33 +594,3 @@ def test_a_worker_that_ends_an_execution_closes_its_functions(tmp_path: Path) ->
     job.step({1: [[1]]})
     job.workers[0].close()
     assert LOG == ["open 0/1", "close 0"]
-
-
-class Forgetful(MapFunction):
-    def __init__(self) -> None:
-        self.count = 0
-        self.constant = float("nan")
-
-    def map(self, value: Any) -> Any:
-        self.count += 1
-        return value
-
-
-def test_a_field_that_changes_is_told_once(tmp_path: Path) -> None:
-    program = Program()
-    program.map(program.source(Given()), function=Forgetful())
-    job = Job(program, tmp_path, parallelism=1)
-    job.step({1: [[1]]})
-    assert job.changed_fields == ["Forgetful.count"]
-    job.step({1: [[1]]})
-    assert job.changed_fields == ["Forgetful.count"]
-
-
-def test_printing(tmp_path: Path) -> None:
-    program = Program()
-    source = program.source(Given())
-    program.add("print", PrintSpec("id", Types.STRING()), source)
-    program.add("print", PrintSpec(None, Types.STRING()), (source, Rebalance()), parallelism=1)
-    job = Job(program, tmp_path)
-    job.step({1: [["x"], ["y"]]})
-    assert sorted(job.lines) == ["id:1> x", "id:2> y", "x", "y"]
