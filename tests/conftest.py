@@ -56,3 +56,9 @@ def local_engine() -> Iterator[None]:
 def spark_engine(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """This test's jobs run on Spark, those of its module elsewhere."""
     monkeypatch.setenv("BEADLINE_ENGINE", "spark")
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest) -> None:
+    """Jobs run on Spark in tests that are marked so, else in this process."""
+    request.getfixturevalue("spark_engine" if request.node.get_closest_marker("spark") else "local_engine")

@@ -12,16 +12,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beadline.api.output_tag import OutputTag
-from beadline.cep import CEP, AfterMatchSkipStrategy, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler
-from beadline.common import Duration, Time, WatermarkStrategy
-from beadline.datastream import StreamExecutionEnvironment
+from beadline.cep import (
+    CEP,
+    AfterMatchSkipStrategy,
+    ConditionContext,
+    Pattern,
+    PatternProcessFunction,
+    TimedOutPartialMatchHandler,
+)
+from beadline.common import Duration, Time, Types, WatermarkStrategy
+from beadline.datastream import OutputTag, StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
 from beadline.state.segments.files import read_segment
 from beadline.state.store import open_store
 from tests.cep.matching import Walk
 from tests.cep.model import Stage, all_matches, as_pattern, described, fits
+from tests.datastream.jobs import collect, environment
 from tests.runtime.harness import Given, Job
 from tests.timestamps import At
 
@@ -341,3 +348,45 @@ def test_a_pattern_may_be_continued_twice() -> None:
     assert [stage.get_name() for stage in other._stages()] == ["a", "c"]
     assert one.within(Time.seconds(1)).get_window_time() == 1000
     assert other.get_window_time() is None
+
+
+# -- the alarm that complex event processing is explained with, on Spark
+
+
+QUIET = OutputTag("quiet", Types.LONG())
+MINUTE = 60_000
+
+
+def far_apart(reading: Any, ctx: ConditionContext) -> bool:
+    (first,) = ctx.get_events_for_pattern("first")
+    return bool(abs(reading[2] - first[2]) > 20)
+
+
+def readings() -> list[tuple[str, int, float]]:
+    """Three sensors, a reading every two to seven seconds, up to 20 s out of order."""
+    chance = random.Random(7)
+    made = []
+    for sensor in ("boiler", "cellar", "attic"):
+        at = 0
+        for _ in range(150):
+            at += chance.randrange(2000, 7000)
+            made.append((sensor, at, round(chance.gauss(50, 6), 1)))
+    return sorted(made, key=lambda reading: reading[1] + chance.randrange(20_000))
+
+
+@pytest.mark.spark
+def test_two_readings_within_a_minute_that_are_far_apart(spark: Any) -> None:
+    given = readings()
+    env = environment(3, step_records=90)
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(20)).with_timestamp_assigner(At())
+    kind = Types.TUPLE([Types.STRING(), Types.LONG(), Types.DOUBLE()])
+    stream = env.from_collection(given, kind).assign_timestamps_and_watermarks(strategy).key_by(lambda r: r[0])
+    pattern = Pattern.begin("first").followed_by("second").where(far_apart).within(Time.minutes(1))
+    alarms = collect(CEP.pattern(stream, pattern).select(lambda match: (*match["first"], *match["second"])))
+
+    expected = []
+    for first in given:
+        behind = sorted(r for r in given if r[0] == first[0] and first[1] < r[1] < first[1] + MINUTE)
+        expected += [(first, other) for other in behind if abs(other[2] - first[2]) > 20][:1]
+    assert len(expected) > 20
+    assert sorted(alarms) == sorted(expected)

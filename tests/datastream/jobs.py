@@ -20,6 +20,12 @@ def environment(parallelism: int = 2, **options: Any) -> StreamExecutionEnvironm
     return env
 
 
+def restarting(restarts: int, parallelism: int = 2, **options: Any) -> StreamExecutionEnvironment:
+    """An environment whose jobs go back after 10 ms, so many times."""
+    strategy = {"type": "fixed-delay", "fixed-delay__attempts": restarts, "fixed-delay__delay": "10 ms"}
+    return environment(parallelism, **{f"restart-strategy__{key}": value for key, value in strategy.items()}, **options)
+
+
 def collect(stream: Any) -> list[Any]:
     with stream.execute_and_collect() as results:
         return list(results)

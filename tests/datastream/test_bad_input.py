@@ -14,7 +14,6 @@ from beadline.datastream import (
     OutputTag,
     ProcessFunction,
 )
-from beadline.datastream.connectors.file_system import FileSource, StreamFormat
 from beadline.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from beadline.errors import (
     ConfigurationError,
@@ -107,17 +106,6 @@ def test_a_state_value_that_cannot_be_pickled() -> None:
     assert "pickle" in str(error)
 
 
-class Plain:
-    pass
-
-
-def test_a_key_without_canonical_encoding() -> None:
-    error = failure_of(environment().from_collection([5]).key_by(lambda v: [Plain()]).map(lambda v: v).name("keyed"))
-    assert error.operator == "key_by before keyed"
-    assert error.record == "5"
-    assert "a key of type Plain has no canonical encoding" in str(error)
-
-
 @pytest.mark.parametrize(
     ("declared", "value"),
     [
@@ -177,35 +165,11 @@ def test_timers_off_a_keyed_stream() -> None:
     assert "Register timers is only supported on a keyed stream" in str(error)
 
 
-def test_two_operators_with_one_uid() -> None:
-    stream = environment().from_collection([1]).map(lambda v: v).name("a").uid("x").map(lambda v: v).name("b").uid("x")
-    with pytest.raises(GraphError, match="'a' and 'b' have the same uid 'x'"):
-        collect(stream)
-
-
 def test_parallelism_over_max_parallelism() -> None:
     stream = environment().from_collection([1]).key_by(lambda v: v).map(lambda v: v).name("wide")
     stream.set_parallelism(4).set_max_parallelism(2)
     with pytest.raises(ConfigurationError, match="'wide': parallelism 4 is higher than its max parallelism 2"):
         collect(stream)
-
-
-def test_a_missing_input_path() -> None:
-    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/no/such/file").build()
-    stream = environment().from_source(source, WatermarkStrategy.no_watermarks(), "lines")
-    with pytest.raises(ConfigurationError, match="does not exist: /no/such/file"):
-        collect(stream)
-
-
-def test_a_custom_partitioner_out_of_range() -> None:
-    stream = environment().from_collection([1]).partition_custom(lambda key, n: n, lambda v: v).map(lambda v: v)
-    error = failure_of(stream)
-    assert "chose 2 of 2 partitions" in str(error)
-
-
-def test_nothing_to_run() -> None:
-    with pytest.raises(GraphError, match="no operators"):
-        environment().execute()
 
 
 @pytest.mark.parametrize(

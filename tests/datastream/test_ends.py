@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import logging
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tests.recovery.jobs import Numbers
 
 from .jobs import environment
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = pytest.mark.usefixtures("engine")
 
 NONE, DELETE, RETAIN = "NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"
 PATIENCE = 120.0
@@ -154,7 +154,11 @@ ENDS: list[tuple[Callable[[Job], None], End, JobStatus, type, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("act", "end", "status", "hears", "kept"), ENDS, ids=[act.__name__ for act, *_ in ENDS])
+@pytest.mark.parametrize(
+    ("act", "end", "status", "hears", "kept"),
+    [pytest.param(*each, marks=pytest.mark.spark if each[0] in (finish, suspend) else ()) for each in ENDS],
+    ids=[act.__name__ for act, *_ in ENDS],
+)
 def test_what_each_end_leaves(
     act: Callable[[Job], None],
     end: End,
@@ -259,14 +263,6 @@ def test_a_job_that_does_not_begin_touches_nothing(tmp_path: Path) -> None:
 # -- what is heard of signals
 
 
-@pytest.fixture
-def no_handlers() -> None:
-    """Those of jobs that nobody waited for stay until one is waited for; without jobs they do what was done before."""
-    env = environment(1)
-    env.from_sequence(1, 3).print()
-    env.execute()
-
-
 def handlers() -> tuple[Any, Any]:
     return signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
 
@@ -284,16 +280,21 @@ def no_other_jobs() -> None:
     signals._guard.step_back()
 
 
-def test_handlers_are_those_of_before_when_the_job_has_ended(no_other_jobs: None) -> None:
-    before = handlers()
+def handlers_during_a_job() -> set[Any]:
     seen: list[Any] = []
     env = environment(1)
     env.add_step_listener(lambda report: seen.append(handlers()))
     env.from_sequence(1, 3).print()
     env.execute()
+    assert seen
+    return set(seen)
+
+
+def test_handlers_are_those_of_before_when_the_job_has_ended(no_other_jobs: None) -> None:
+    before = handlers()
+    seen = handlers_during_a_job()
     assert before[0] is signal.SIG_DFL
     assert all(during[0] not in before and during[1] not in before for during in seen), (before, seen)
-    assert seen
     assert handlers() == before
 
 
@@ -302,32 +303,16 @@ def test_a_handler_of_the_program_stays(no_other_jobs: None) -> None:
         pass
 
     before = handlers()
-    seen: list[Any] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, mine)
     try:
-        env = environment(1)
-        env.add_step_listener(lambda report: seen.append(handlers()))
-        env.from_sequence(1, 3).print()
-        env.execute()
+        assert handlers_during_a_job() == {(mine, mine)}
     finally:
         for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(number, handler)
-    assert set(seen) == {(mine, mine)}
 
 
-@pytest.mark.usefixtures("no_handlers")
-def test_a_job_of_another_thread_sets_no_handlers() -> None:
+def test_a_job_of_another_thread_sets_no_handlers(no_other_jobs: None) -> None:
     before = handlers()
-    seen: list[Any] = []
-
-    def run() -> None:
-        env = environment(1)
-        env.add_step_listener(lambda report: seen.append(handlers()))
-        env.from_sequence(1, 3).print()
-        env.execute()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(PATIENCE)
-    assert set(seen) == {before}
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(handlers_during_a_job).result(PATIENCE) == {before}

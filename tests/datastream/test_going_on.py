@@ -11,12 +11,13 @@ import pytest
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.directory.lookup import read_snapshot
-from beadline.common import Types, WatermarkStrategy
+from beadline.common import Configuration, JobClient, Types, WatermarkStrategy
 from beadline.common.restart_strategy import RestartStrategies
 from beadline.common.type_description import type_to_text
+from beadline.connectors.collections import SequenceSource
 from beadline.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from beadline.errors import StateMismatchError
+from beadline.errors import GraphError, JobFinishedError, StateMismatchError
 from beadline.state.description import StateDescription
 from beadline.testing import AwaitCheckpoint, Crash, EndStep, TestSource, VerifyingSink
 
@@ -232,3 +233,50 @@ def test_max_parallelism_is_that_of_the_state(savepoint: str, tmp_path: Path) ->
     assert {node.uid: node.max_parallelism for node in plan.nodes.values() if node.keyed} == {"late": GROUPS}
     with pytest.raises(SnapshotError, match=f"has max parallelism 32, and its state was written with {GROUPS}"):
         resumed(savepoint, same, tmp_path, **{"pipeline__max-parallelism": 32}).execute()
+
+
+# -- a job whose id the user chose
+
+
+def started(folder: Path, **options: str) -> JobClient:
+    env = environment(step_records=50)
+    settings = {"beadline.job-id": "orders-eu", "execution.checkpointing.dir": str(folder), **options}
+    env.configure(Configuration.from_dict(settings))
+    env.enable_checkpointing(100)
+    env.from_sequence(1, 100).print()
+    return env.execute_async("orders")
+
+
+def test_a_chosen_id_names_the_job_and_its_folder(tmp_path: Path) -> None:
+    for epoch in (1, 2):
+        client = started(tmp_path)
+        assert str(client.get_job_id()) == "orders-eu"
+        result = client.get_job_execution_result().result()
+        assert str(result.get_job_id()) == "orders-eu"
+        left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+        assert left == [f"orders-eu/{name}" for name in ("ended", f"fence-{epoch}", f"lease-{epoch}")]
+    with pytest.raises(JobFinishedError, match=r"job 'orders' \(orders-eu\) finished at 20"):
+        started(tmp_path, **{"execution.state-recovery.path": "latest"})
+
+
+# -- a program that must name its operators
+
+
+def refusing() -> StreamExecutionEnvironment:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.get_config().disable_auto_generated_uids()
+    return env
+
+
+def test_a_job_refuses_generated_uids_before_it_starts() -> None:
+    env = refusing()
+    env.from_collection([1]).uid("numbers").key_by(lambda v: v).reduce(max).name("highest").print()
+    with pytest.raises(GraphError, match=r"these operators have no uid: 'highest', 'Print to Std\. Out'"):
+        env.execute()
+
+
+def test_a_source_and_its_watermarks_have_one_uid_to_be_set() -> None:
+    env = refusing()
+    source = env.from_source(SequenceSource(1, 3), WatermarkStrategy.for_monotonous_timestamps(), "numbers")
+    source.uid("numbers").print().uid("out")
+    assert [node.uid for node in env._plan(None).nodes.values()] == ["numbers", "numbers-watermarks", "out"]

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamReader,
     InputPartition,
-    SimpleDataSourceStreamReader,
 )
 
 from beadline.common import Duration, Encoder, JobStatus, Row, Types, WatermarkStrategy
@@ -31,7 +30,7 @@ from beadline.errors import JobExecutionError
 
 from .jobs import collect, environment
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = pytest.mark.usefixtures("engine")
 
 NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 
@@ -62,13 +61,6 @@ class Numbers(DataSourceStreamReader):
         return ((number,) for number in range(partition.first, partition.end))
 
 
-class OldNumbers(Numbers):
-    """The old style: everything there is, at once."""
-
-    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]
-        return {"at": self.total}
-
-
 class Unreachable(Numbers):
     """Its server is away when the driver asks whether there is more."""
 
@@ -90,20 +82,6 @@ def test_a_source_that_fails_on_the_driver_is_named_with_its_position() -> None:
     assert len((caught.value.user_traceback or "").splitlines()) == 4, "its own frame, between header and message"
 
 
-class SimpleNumbers(SimpleDataSourceStreamReader):
-    bounded = True
-
-    def initialOffset(self) -> dict[str, int]:
-        return {"at": 0}
-
-    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
-        end = {"at": min(100, start["at"] + 30)}
-        return self.readBetweenOffsets(start, end), end
-
-    def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[int]]:
-        return ((number,) for number in range(start["at"], end["at"]))
-
-
 class NumberSource(DataSource):
     def schema(self) -> str:
         return "number int"
@@ -112,17 +90,15 @@ class NumberSource(DataSource):
         return Numbers()
 
 
-@pytest.mark.parametrize(
-    ("source", "total"),
-    [(Numbers(), 10_000), (OldNumbers(), 10_000), (SimpleNumbers(), 100), (NumberSource({}), 10_000)],
-    ids=["new", "old", "simple", "data source"],
-)
-def test_a_reader_of_pyspark_is_a_source(source: Any, total: int) -> None:
+@pytest.mark.spark
+@pytest.mark.parametrize("source", [Numbers(), NumberSource({})], ids=["reader", "data source"])
+def test_a_reader_of_pyspark_is_a_source(source: Any) -> None:
     env = environment()
     stream = env.from_source(source, NO_WATERMARKS, "numbers").map(lambda row: row[0], output_type=Types.INT())
-    assert sorted(collect(stream)) == list(range(total))
+    assert sorted(collect(stream)) == list(range(Numbers.total))
 
 
+@pytest.mark.spark
 def test_a_reader_that_raises_names_the_source() -> None:
     class Broken(Numbers):
         def read(self, partition: Any) -> Iterator[tuple[int]]:
@@ -132,19 +108,7 @@ def test_a_reader_that_raises_names_the_source() -> None:
         collect(environment().from_source(Broken(), NO_WATERMARKS, "broken"))
 
 
-def test_a_reader_that_raises_on_the_driver_names_the_source() -> None:
-    class Broken(Numbers):
-        def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
-            if start["at"] > 0:
-                raise OSError("the broker is gone")
-            return super().latestOffset(start, limit)
-
-    with pytest.raises(
-        JobExecutionError, match=r"source 'broken' failed at position \{'at': \d+\}.*the broker is gone"
-    ):
-        collect(environment(step_records=10).from_source(Broken(), NO_WATERMARKS, "broken"))
-
-
+@pytest.mark.spark
 def test_a_dataframe_in_and_out(spark: SparkSession) -> None:
     df = spark.range(0, 1000).selectExpr("id", "cast(id % 7 as string) as name")
     env = environment()
@@ -172,6 +136,7 @@ def test_lines_of_plain_and_compressed_files(tmp_path: Path) -> None:
     assert sorted(collect(stream)) == ["", "five", "four", "one", "three", "two"]
 
 
+@pytest.mark.spark
 def test_file_sink_shows_whole_files_with_every_row_once(tmp_path: Path) -> None:
     env = environment(step_records=100)
     sink = (
@@ -209,6 +174,7 @@ def test_new_files_are_found_until_the_job_is_cancelled(tmp_path: Path) -> None:
         assert next(results) == "second"
 
 
+@pytest.mark.spark
 def test_execute_async_status_and_cancel(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x\n")
     env = environment(1)
@@ -223,6 +189,7 @@ def test_execute_async_status_and_cancel(tmp_path: Path) -> None:
         client.get_job_execution_result().result()
 
 
+@pytest.mark.spark
 def test_processing_time_timers_fire_without_new_data(tmp_path: Path) -> None:
     class Alarm(KeyedProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> Any:
@@ -248,14 +215,15 @@ class FirstField(TimestampAssigner):
         return int(value.split(",")[0])
 
 
+class Closes(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield timestamp
+
+
 def test_an_idle_source_does_not_hold_the_watermark_back(tmp_path: Path) -> None:
-    class Closes(KeyedProcessFunction):
-        def process_element(self, value: Any, ctx: Any) -> None:
-            ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
-
-        def on_timer(self, timestamp: int, ctx: Any) -> Any:
-            yield timestamp
-
     for name in ("busy", "idle"):
         (tmp_path / name).mkdir()
     (tmp_path / "busy" / "a").write_text("100,x\n")
@@ -290,6 +258,7 @@ def test_batch_mode_reads_what_is_there_and_ends(tmp_path: Path) -> None:
     assert sorted(collect(pairs.key_by(lambda p: p[0]).sum(1))) == [("a", 2), ("b", 1)]
 
 
+@pytest.mark.spark
 def test_functions_of_an_element_and_a_state() -> None:
     readings = [("s1", 20.0), ("s1", 21.0), ("s2", 5.0), ("s1", 30.0), ("s2", 5.5), ("s2", 1.0)]
 
@@ -308,31 +277,7 @@ def test_functions_of_an_element_and_a_state() -> None:
     assert sorted(collect(firsts)) == [("s1", 20.0), ("s2", 5.0)]
 
 
-def test_a_result_that_changes_later_is_passed_on_as_it_was() -> None:
-    class Collects(KeyedProcessFunction):
-        def open(self, runtime_context: Any) -> None:
-            from beadline.datastream.state import ValueStateDescriptor
-
-            self.beads = runtime_context.get_state(ValueStateDescriptor("beads", Types.PICKLED_BYTE_ARRAY()))
-
-        def process_element(self, value: Any, ctx: Any) -> Any:
-            beads = self.beads.value() or []
-            beads.append(value)
-            self.beads.update(beads)
-            yield beads
-
-    stream = environment(1).from_collection([1, 2, 3]).key_by(lambda v: 0).process(Collects())
-    assert collect(stream) == [[1], [1, 2], [1, 2, 3]]
-
-
 def test_a_slow_stream_moves_its_watermark_without_waiting_for_more_records(tmp_path: Path) -> None:
-    class Closes(KeyedProcessFunction):
-        def process_element(self, value: Any, ctx: Any) -> None:
-            ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
-
-        def on_timer(self, timestamp: int, ctx: Any) -> Any:
-            yield timestamp
-
     (tmp_path / "a").write_text("100,x\n200,x\n")
     env = environment(1)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(FirstField())

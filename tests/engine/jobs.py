@@ -274,7 +274,6 @@ KILLED_WORKER_JOBS: dict[str, Callable[[StreamExecutionEnvironment, Path], DataS
         .key_by(key_of, key_type=Types.LONG())
         .process(Count(), output_type=ANY)
     ),
-    "in_a_keyed_function": lambda env, marker: keyed(env, KILLED_WORKER_RECORDS, Count(marker, KILL_AT)),
     "after_a_change_in_place": lambda env, marker: keyed(env, KILLED_WORKER_RECORDS, Gather(marker, KILL_AT)),
 }
 

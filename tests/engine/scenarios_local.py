@@ -12,15 +12,11 @@ def in_a_map(folder: Path) -> Outcome:
     return run_with_killed_workers("in_a_map", folder)
 
 
-def in_a_keyed_function(folder: Path) -> Outcome:
-    return run_with_killed_workers("in_a_keyed_function", folder)
-
-
 def after_a_change_in_place(folder: Path) -> Outcome:
     return run_with_killed_workers("after_a_change_in_place", folder)
 
 
 if __name__ == "__main__":
-    scenarios = [in_a_map, in_a_keyed_function, after_a_change_in_place]
+    scenarios = [in_a_map, after_a_change_in_place]
     assert [scenario.__name__ for scenario in scenarios] == list(KILLED_WORKER_JOBS)
     main("local[2,4]", scenarios)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.jobs import KEYS, STEP, counts
 from tests.engine.scenarios_cluster import COUNTING_KILL, COUNTING_STEPS, KILLS, killed_steps, minting_steps
+from tests.engine.scenarios_speculation import SLOW, STEPS
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -78,3 +79,13 @@ def test_readers_of_two_attempts_are_never_sealed_together(
     assert sorted(number for number, _ in known["minted"].elements()) == list(range(minting_steps(kills) * STEP))
     assert len({minted for _, minted in known["minted"]}) == minting_steps(kills) * STEP
     assert all(seen == known["minted"] for seen in known.values())
+
+
+# -- two copies of one task at the same time
+
+
+def test_a_speculative_copy_does_nothing_twice(cluster_outcomes: dict[str, dict[str, Any]]) -> None:
+    outcome = cluster_outcomes["slow_tasks"]
+    assert outcome["accidents"] == sorted(f"accident-{number}" for number in SLOW), "both copies met"
+    assert set(outcome["tries"]) == {1}
+    assert Counter(map(tuple, outcome["results"])) == counts(STEPS * STEP)

@@ -11,12 +11,6 @@ from tests.recovery.running import cancel_all
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest) -> None:
-    """Spark for tests that are marked so, else this process."""
-    request.getfixturevalue("spark_engine" if request.node.get_closest_marker("spark") else "local_engine")
-
-
-@pytest.fixture
 def no_job_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Jobs tell all they have to tell, and end with the test."""
     caplog.set_level("INFO", "beadline")

@@ -22,7 +22,7 @@ from beadline.errors import EngineLostError
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.spark.session import find_session
 from tests.recovery.drivers import newest_checkpoint
-from tests.recovery.jobs import Numbers, environment, lines_of, to_files
+from tests.recovery.jobs import ENGINE, Numbers, environment, lines_of, to_files
 
 RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
 RETENTIONS = ["NO_EXTERNALIZED_CHECKPOINTS", "DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION"]
@@ -69,8 +69,9 @@ def _lose_spark_often(folder: Path, records: int, pace: float) -> None:
 
 
 def main(folder: Path, records: int, pace: float, way: str) -> None:
-    find_session()
-    (folder / "jvm").write_text(str(_jvm()))
+    if get_overrides().get(ENGINE) != "local":
+        find_session()
+        (folder / "jvm").write_text(str(_jvm()))
     (folder / "out").mkdir(exist_ok=True)
     if way == "stop spark":
         _lose_spark_often(folder, records, pace)

@@ -37,6 +37,8 @@ KEYS = 6
 SLEEP = 5.0
 ANY = Types.PICKLED_BYTE_ARRAY()
 COMPLETED = "a-checkpoint-has-completed"
+ENGINE = "beadline.engine"
+LOCAL = {ENGINE: "local"}
 
 
 # -- accidents

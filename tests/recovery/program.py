@@ -9,7 +9,7 @@ from pathlib import Path
 
 from beadline.common.cli_defaults import get_overrides
 from tests.recovery import dying
-from tests.recovery.jobs import environment, lines_of, to_files
+from tests.recovery.jobs import ENGINE, environment, lines_of, to_files
 from tests.sessions import start_session
 
 
@@ -18,7 +18,8 @@ def main(folder: str, records: str, pace: str, out: str | None = None) -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     if dying.VARIABLE in os.environ:
         dying.prepare(os.environ[dying.VARIABLE])
-    start_session()
+    if get_overrides().get(ENGINE) != "local":
+        start_session()
     (Path(folder) / "out").mkdir(exist_ok=True)
     env = environment(folder, get_overrides())
     to_files(lines_of(env, int(records), folder, pace=float(pace)), folder, out=out)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.recovery.drivers import Driver, newest_checkpoint
 from tests.recovery.ending import RETENTION, RETENTIONS
-from tests.recovery.jobs import STEP, differences, leftovers, visible
+from tests.recovery.jobs import LOCAL, STEP, differences, leftovers, visible
 
 PACE = 0.01
 RECORDS = 60 * STEP
@@ -80,13 +80,13 @@ def test_drivers_that_lose_spark(tmp_path: Path, start: Start) -> None:
 def test_drivers_that_are_told_to_end(tmp_path: Path, start: Start) -> None:
     """Each takes a last checkpoint, which the next one goes on from; default retention would delete all."""
     resume = r"job 'recovery' was stopped; resume it with -s (\S+)"
-    for way, which, code in [
-        ("execute", signal.SIGTERM, 0),
-        ("execute", signal.SIGINT, 0),
-        ("async", signal.SIGTERM, 0),
-        ("async", signal.SIGINT, 130),  # the program ends with KeyboardInterrupt, while its job still runs
+    for way, which, code, engine in [
+        ("execute", signal.SIGTERM, 0, {}),
+        ("execute", signal.SIGINT, 0, LOCAL),
+        ("async", signal.SIGTERM, 0, LOCAL),
+        ("async", signal.SIGINT, 130, {}),  # the program ends with KeyboardInterrupt, while its job still runs
     ]:
-        driver = start(way)
+        driver = start(way, **engine)
         driver.wait_for_checkpoint()
         before = newest_checkpoint(tmp_path)
         driver.signal(which)
@@ -95,7 +95,7 @@ def test_drivers_that_are_told_to_end(tmp_path: Path, start: Start) -> None:
         assert_resumable(driver, tmp_path, resume)
 
     # Told twice, it stops without one: the running step would take long.
-    driver = start("execute", pace=0.2)
+    driver = start("execute", pace=0.2, **LOCAL)
     driver.wait_until(lambda: "exactly-once" in driver.said, "its start")
     time.sleep(3)
     before = newest_checkpoint(tmp_path)
@@ -127,7 +127,7 @@ def assert_resumable(driver: Driver, folder: Path, how: str, said: str = "") -> 
 def assert_goes_on(folder: Path, start: Start) -> None:
     seen = len(visible(folder))
     assert 0 < seen < RECORDS
-    last = start("execute", pace=0, **LARGE_STEPS)
+    last = start("execute", pace=0, **LARGE_STEPS, **LOCAL)
     assert last.end() == 0, last
     assert differences(visible(folder), RECORDS) == []
     assert leftovers(folder) == []

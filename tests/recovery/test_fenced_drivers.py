@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.recovery.drivers import Driver, newest_checkpoint, newest_path
-from tests.recovery.jobs import STEP, differences, leftovers, visible
+from tests.recovery.jobs import LOCAL, STEP, differences, leftovers, visible
 
 PACE = 0.01
 SLOW = 0.15  # its job lasts longer than another driver takes to start
@@ -27,7 +27,7 @@ def test_a_driver_that_is_asked_to_end_and_drivers_that_lose_their_job(tmp_path:
         return driver
 
     # SIGTERM: a last checkpoint, its output visible, and a good exit.
-    asked = start()
+    asked = start(options=LOCAL)
     asked.wait_for_checkpoint()
     before = newest_checkpoint(tmp_path)
     asked.signal(signal.SIGTERM)
@@ -50,7 +50,7 @@ def test_a_driver_that_is_asked_to_end_and_drivers_that_lose_their_job(tmp_path:
     assert_fenced(paused, 2, 3)
 
     # Nothing at all: it runs on, when another takes its job by naming the folder.
-    last = start(0.0, resume=str(Path(newest_path(tmp_path)).parent))
+    last = start(0.0, resume=str(Path(newest_path(tmp_path)).parent), options=LOCAL)
     assert lively.end() == 1, lively
     assert_fenced(lively, 3, 4)
 

@@ -17,7 +17,7 @@ from beadline.datastream.state import ValueStateDescriptor
 from beadline.master import stepping
 from beadline.master.spark.engine import SparkEngine
 from beadline.master.tries import OutOfTries
-from tests.datastream.jobs import environment
+from tests.datastream.jobs import restarting
 from tests.disks import fill, small_disk_at
 from tests.recovery.logs import WhenItFails, told
 
@@ -48,18 +48,14 @@ EXPECTED = Counter(f"{key} {count}" for key in range(KEYS) for count in range(1,
 @pytest.mark.parametrize("whose", ["state", "sink"])
 def test_a_full_disk(spark: Any, tmp_path: Path, disk: Path, caplog: pytest.LogCaptureFixture, whose: str) -> None:
     output = (disk if whose == "sink" else tmp_path) / "out"
-    env = environment(
-        2,
-        execution__checkpointing__interval="50 ms",
-        execution__checkpointing__dir=(disk if whose == "state" else tmp_path) / "checkpoints",
-        beadline__poison__action="skip",
-        beadline__poison__tries="1",
-        step_records=1000,
-    )
-    env._configuration.set_string("execution.checkpointing.tolerable-failed-checkpoints", "1000")
-    env._configuration.set_string("restart-strategy.type", "fixed-delay")
-    env._configuration.set_string("restart-strategy.fixed-delay.attempts", "20")
-    env._configuration.set_string("restart-strategy.fixed-delay.delay", "50 ms")
+    options = {
+        "execution__checkpointing__interval": "50 ms",
+        "execution__checkpointing__dir": (disk if whose == "state" else tmp_path) / "checkpoints",
+        "execution__checkpointing__tolerable-failed-checkpoints": 1000,
+        "beadline__poison__action": "skip",
+        "beadline__poison__tries": 1,
+    }
+    env = restarting(20, step_records=1000, **options)
     marker = str(tmp_path / "marker")
 
     def fill_at_half(value: int) -> int:

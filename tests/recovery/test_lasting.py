@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from beadline.common import RestartStrategies
 from beadline.errors import (
     BeadlineError,
     ConfigurationError,
@@ -14,11 +13,11 @@ from beadline.errors import (
     StateMismatchError,
     UnsupportedFeatureError,
 )
-from tests.datastream.jobs import environment
+from tests.datastream.jobs import restarting
 
 RESTARTS = 1
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def started(kind: type[Exception], bad: int, **options: str) -> Any:
@@ -29,8 +28,7 @@ def started(kind: type[Exception], bad: int, **options: str) -> Any:
             raise kind("no good")
         return number
 
-    env = environment(1, step_records=50, execution__checkpointing__interval="50 ms", **options)
-    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(RESTARTS, 10))
+    env = restarting(RESTARTS, 1, step_records=50, execution__checkpointing__interval="50 ms", **options)
     return env.from_sequence(0, 199).map(check).execute_and_collect()
 
 
@@ -51,22 +49,23 @@ def restarts(kind: type[Exception], bad: int) -> int:
         (ModuleNotFoundError, 0, RESTARTS),
         (ConfigurationError, 0, RESTARTS),
         (UnsupportedFeatureError, 0, RESTARTS),
-        (StateMismatchError, 0, 0),
+        pytest.param(StateMismatchError, 0, 0, marks=pytest.mark.spark),
     ],
 )
-def test_whether_a_restart_can_help(spark: Any, kind: type[Exception], at_once: int, later: int) -> None:
+def test_whether_a_restart_can_help(kind: type[Exception], at_once: int, later: int) -> None:
     """What a set-up lacks is known for sure as long as nothing has worked: before the first step is sealed."""
     assert restarts(kind, bad=7) == at_once
     assert restarts(kind, bad=120) == later
 
 
-def test_a_record_may_be_to_blame_for_a_missing_module(spark: Any) -> None:
+def test_a_record_may_be_to_blame_for_a_missing_module() -> None:
     """If such records are to be left out, they are, in the first step as well."""
     with started(ModuleNotFoundError, 7, beadline__poison__action="skip", beadline__poison__tries="1") as results:
         assert sorted(results) == [number for number in range(200) if number != 7]
 
 
-def test_it_is_said_that_the_record_failed_each_time(spark: Any) -> None:
+@pytest.mark.spark
+def test_it_is_said_that_the_record_failed_each_time() -> None:
     with pytest.raises(JobExecutionError) as caught, started(ValueError, 7) as results:
         list(results)
     assert (

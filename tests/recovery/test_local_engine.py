@@ -14,7 +14,7 @@ import pytest
 
 import beadline
 
-NUMBERS = 20_000
+NUMBERS = 8_000
 KEYS = 7
 
 JOB = """

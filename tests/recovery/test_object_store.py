@@ -12,11 +12,11 @@ import pytest
 from tests.object_store import Store, object_store
 from tests.recovery.consuming import of_store
 from tests.recovery.drivers import Driver
-from tests.recovery.jobs import STEP, differences
+from tests.recovery.jobs import LOCAL, STEP, differences
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-RECORDS = 25 * STEP
+RECORDS = 20 * STEP
 PACE = 0.01
 
 
@@ -35,8 +35,11 @@ def test_drivers_are_killed_and_files_that_were_taken_away_do_not_come_back(
     }
     out = store.uri("my%20out")
     with of_store(store, "my out/") as consumer:
-        for resume, dies in ((None, "before output is published"), ("latest", "after output was published")):
-            driver = Driver(tmp_path, RECORDS, PACE, resume, options, dies, out)
+        for resume, dies, engine in (
+            (None, "before output is published", {}),
+            ("latest", "after output was published", LOCAL),
+        ):
+            driver = Driver(tmp_path, RECORDS, PACE, resume, options | engine, dies, out)
             drivers.append(driver)
             assert driver.end() == -signal.SIGKILL, driver
             assert differences(consumer.look(), RECORDS, whole=False) == [], dies
@@ -46,7 +49,7 @@ def test_drivers_are_killed_and_files_that_were_taken_away_do_not_come_back(
         left = [key.partition("/")[2].partition("/")[2] for key in store.objects("checkpoints/")]
         assert any(re.fullmatch(r"chk-\d+/_metadata", key) for key in left), left
         assert any(key.startswith("shared/") for key in left), left
-        last = Driver(tmp_path, RECORDS, PACE, "latest", options, out=out)
+        last = Driver(tmp_path, RECORDS, PACE, "latest", options | LOCAL, out=out)
         drivers.append(last)
         assert last.end() == 0, last
         assert "restored from" in last.said

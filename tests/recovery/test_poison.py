@@ -15,7 +15,9 @@ from beadline.datastream import KeyedProcessFunction, OutputTag, RuntimeContext
 from beadline.datastream.connectors.file_system import FileSink
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.errors import ConfigurationError, JobExecutionError
-from tests.datastream.jobs import environment
+from tests.datastream.jobs import environment, restarting
+
+pytestmark = pytest.mark.usefixtures("engine")
 
 RECORDS, KEYS, BAD = 200, 5, 77
 POISON = OutputTag("beadline-poison", Types.LONG())
@@ -32,22 +34,13 @@ class CountBut77(KeyedProcessFunction):
         yield ctx.get_current_key(), self.count.value()
 
 
-def restarting(action: str, tries: int, restarts: int) -> Any:
-    env = environment(
-        2,
-        execution__checkpointing__interval="100 ms",
-        beadline__poison__action=action,
-        beadline__poison__tries=str(tries),
-        step_records=50,
-    )
-    env._configuration.set_string("restart-strategy.type", "fixed-delay")
-    env._configuration.set_string("restart-strategy.fixed-delay.attempts", str(restarts))
-    env._configuration.set_string("restart-strategy.fixed-delay.delay", "10 ms")
-    return env
+def patient(action: str, tries: int, restarts: int) -> Any:
+    poison = {"beadline__poison__action": action, "beadline__poison__tries": tries}
+    return restarting(restarts, execution__checkpointing__interval="100 ms", step_records=50, **poison)
 
 
 def counted(action: str, tries: int, restarts: int) -> tuple[Any, Any]:
-    env = restarting(action, tries, restarts)
+    env = patient(action, tries, restarts)
     counts = (
         env.from_sequence(0, RECORDS - 1)
         .key_by(lambda number: number % KEYS, key_type=Types.LONG())
@@ -64,7 +57,7 @@ def expected() -> Counter[Any]:
 
 
 @pytest.mark.spark
-def test_a_poison_record_is_skipped_after_so_many_tries(spark: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_poison_record_is_skipped_after_so_many_tries(caplog: pytest.LogCaptureFixture) -> None:
     _, counts = counted("skip", tries=2, restarts=5)
     with caplog.at_level("WARNING", "beadline"), counts.execute_and_collect() as results:
         assert Counter(results) == expected()
@@ -75,8 +68,7 @@ def test_a_poison_record_is_skipped_after_so_many_tries(spark: Any, caplog: pyte
     assert any("record 77 has failed 2 times in operator 'counting': from now on it is skipped" in t for t in told)
 
 
-@pytest.mark.spark
-def test_a_poison_record_goes_to_a_side_output(spark: Any) -> None:
+def test_a_poison_record_goes_to_a_side_output() -> None:
     _, counts = counted("side-output", tries=1, restarts=5)
     good = counts.map(lambda pair: ("good", pair))
     bad = counts.get_side_output(POISON).map(lambda record: ("bad", record))
@@ -86,12 +78,11 @@ def test_a_poison_record_goes_to_a_side_output(spark: Any) -> None:
     assert [record for what, record in found if what == "bad"] == [BAD]
 
 
-@pytest.mark.spark
-def test_of_operators_with_one_name_the_right_one_leaves_it_out(spark: Any) -> None:
+def test_of_operators_with_one_name_the_right_one_leaves_it_out() -> None:
     def half(number: int) -> float:
         return number / (number - BAD)
 
-    numbers = restarting("skip", tries=1, restarts=3).from_sequence(0, RECORDS - 1)
+    numbers = patient("skip", tries=1, restarts=3).from_sequence(0, RECORDS - 1)
     with numbers.map(lambda number: number).map(half).map(lambda number: number).execute_and_collect() as results:
         assert Counter(results) == Counter(half(number) for number in range(RECORDS) if number != BAD)
 
@@ -103,11 +94,9 @@ def encoded_but_77(number: str) -> bytes:
 
 
 @pytest.mark.spark
-def test_a_sink_leaves_out_the_record_that_it_does_not_take(
-    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_sink_leaves_out_the_record_that_it_does_not_take(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """And not the first one of the batch that it came in."""
-    env = restarting("skip", tries=1, restarts=3)
+    env = patient("skip", tries=1, restarts=3)
     env.from_sequence(0, RECORDS - 1).sink_to(FileSink.for_row_format(str(tmp_path), Encoder(encoded_but_77)).build())
     with caplog.at_level("WARNING", "beadline"):
         env.execute()
@@ -134,10 +123,9 @@ class Words(DataSourceStreamReader):
         return (("seventy-seven" if number == BAD else number,) for number in range(*partition.value))
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("action", ["skip", "side-output"])
-def test_a_record_that_does_not_fit_the_type_of_its_source(spark: Any, action: str) -> None:
-    env = restarting(action, tries=2, restarts=3)
+def test_a_record_that_does_not_fit_the_type_of_its_source(action: str) -> None:
+    env = patient(action, tries=2, restarts=3)
     words = env.from_source(Words(), WatermarkStrategy.no_watermarks(), "words", Types.TUPLE([Types.LONG()]))
     bad = words.get_side_output(OutputTag("beadline-poison", Types.PICKLED_BYTE_ARRAY()))
     with words.map(lambda row: row[0]).union(bad.map(lambda row: row[0])).execute_and_collect() as results:
@@ -146,8 +134,7 @@ def test_a_record_that_does_not_fit_the_type_of_its_source(spark: Any, action: s
     assert found == Counter(number for number in range(RECORDS) if number != BAD)
 
 
-@pytest.mark.spark
-def test_by_default_a_poison_record_ends_the_job(spark: Any) -> None:
+def test_by_default_a_poison_record_ends_the_job() -> None:
     _, counts = counted("fail", tries=1, restarts=2)
     with pytest.raises(JobExecutionError, match=r"'counting'.*record 77.*not this one") as caught:
         list(counts.execute_and_collect())

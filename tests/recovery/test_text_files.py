@@ -17,10 +17,10 @@ from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import OutputTag
 from beadline.datastream.connectors.file_system import FileSource, StreamFormat
 from beadline.errors import JobExecutionError
-from tests.datastream.jobs import environment
+from tests.datastream.jobs import restarting
 from tests.recovery.logs import WhenItFails, told
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("engine")
 
 LINES = 1500
 BAD = {411, 900, 1499}
@@ -47,23 +47,15 @@ def path(tmp_path: Path) -> Path:
 
 
 def reading(path: Path, action: str, tries: int = 2, restarts: int = 20, interval: str = "100 ms") -> tuple[Any, Any]:
-    env = environment(
-        2,
-        execution__checkpointing__interval=interval,
-        beadline__poison__action=action,
-        beadline__poison__tries=str(tries),
-        step_records=400,
-    )
-    env._configuration.set_string("restart-strategy.type", "fixed-delay")
-    env._configuration.set_string("restart-strategy.fixed-delay.attempts", str(restarts))
-    env._configuration.set_string("restart-strategy.fixed-delay.delay", "10 ms")
+    poison = {"beadline__poison__action": action, "beadline__poison__tries": tries}
+    env = restarting(restarts, execution__checkpointing__interval=interval, step_records=400, **poison)
     return env, env.read_text_file(str(path))
 
 
 # -- bad lines
 
 
-def test_by_default_a_bad_line_ends_the_job(spark: Any, path: Path) -> None:
+def test_by_default_a_bad_line_ends_the_job(path: Path) -> None:
     _, lines = reading(path, "fail", restarts=1)
     with pytest.raises(JobExecutionError) as caught:
         list(lines.execute_and_collect())
@@ -75,9 +67,7 @@ def test_by_default_a_bad_line_ends_the_job(spark: Any, path: Path) -> None:
     assert len("\n".join([message, *caught.value.__notes__]).splitlines()) <= 10
 
 
-def test_bad_lines_are_skipped_and_the_others_are_read_once(
-    spark: Any, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bad_lines_are_skipped_and_the_others_are_read_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _, lines = reading(path, "skip")
     with caplog.at_level("WARNING", "beadline"), lines.execute_and_collect() as results:
         assert Counter(results) == GOOD
@@ -87,7 +77,8 @@ def test_bad_lines_are_skipped_and_the_others_are_read_once(
     assert len(told(caplog, "attempt")) == 2 * len(BAD)
 
 
-def test_the_bytes_of_bad_lines_go_to_a_side_output(spark: Any, path: Path) -> None:
+@pytest.mark.spark
+def test_the_bytes_of_bad_lines_go_to_a_side_output(path: Path) -> None:
     """From two sources of one name; one of them has timestamps, and one is packed."""
     packed = path.with_name("rows.gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
@@ -117,7 +108,7 @@ class FromLine(TimestampAssigner):
 
 @pytest.mark.parametrize("change", ["cut", "replaced", "removed"])
 def test_a_file_that_changes_while_it_is_read(
-    spark: Any, path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, change: str
+    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, change: str
 ) -> None:
     path.write_bytes("".join(text_of(number) + "\n" for number in range(LINES)).encode())
     size = path.stat().st_size
@@ -150,7 +141,8 @@ def test_a_file_that_changes_while_it_is_read(
     assert all(str(path) in text and f"{size}" in text and "back as it was" in text for text in failures)
 
 
-def test_a_file_that_was_cut_while_the_job_was_away(spark: Any, path: Path, tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_a_file_that_was_cut_while_the_job_was_away(path: Path, tmp_path: Path) -> None:
     path.write_bytes("".join(text_of(number) + "\n" for number in range(LINES)).encode())
     kept, begun = path.read_bytes(), tmp_path / "begun"
 

@@ -12,11 +12,13 @@ import pyarrow as pa
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.directory.lookup import read_snapshot
+from beadline.common import Types
 from beadline.state.segments.files import read_segment
 from beadline.state.segments.version import SegmentRef, checksum_of
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.reader import SavepointReader
-from beadline.testing import Harness
+from beadline.testing import Harness, KeyedHarness
+from tests.state_processor.functions import Shop
 
 
 class LocalTasks:
@@ -40,6 +42,12 @@ class LocalTasks:
 def reader(path: str, slots: int = 2) -> Any:
     """A reader whose DataFrames are Arrow tables."""
     return SavepointReader(LocalTasks(slots), Catalog(path))  # type: ignore[arg-type]
+
+
+def shop(parallelism: int = 2, max_parallelism: int = 13) -> KeyedHarness:
+    """A harness around :class:`Shop`."""
+    by_customer = {"key_selector": lambda order: order[0], "key_type": Types.STRING()}
+    return KeyedHarness(Shop(), **by_customer, parallelism=parallelism, max_parallelism=max_parallelism)
 
 
 def save(harness: Harness, folder: Path) -> str:

@@ -22,18 +22,14 @@ from beadline.state.segments.segment import TableChanges, encode_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
 from beadline.state_processor import comparing, slices
 from beadline.testing import KeyedHarness
-from tests.state_processor.functions import Forgetful, Shop
-from tests.state_processor.local import keep, reader, rows, save
+from tests.state_processor.functions import Forgetful
+from tests.state_processor.local import keep, reader, rows, save, shop
 
 ORDERS = [(f"c{n}", "tea", n % 3 + 1) for n in range(100)]
 
 
-def shop(parallelism: int = 4) -> KeyedHarness:
-    return KeyedHarness(Shop(), lambda order: order[0], key_type=Types.STRING(), parallelism=parallelism)
-
-
 def test_added_removed_and_changed(tmp_path: Path) -> None:
-    with shop() as harness:
+    with shop(4, 128) as harness:
         harness.push_all(ORDERS)
         older = save(harness, tmp_path / "older")
         harness.push_all([("c5", "milk", 4), ("c6", "", 0), ("new", "milk", 1), ("gone", "milk", 1), ("gone", "", 0)])
@@ -57,7 +53,7 @@ def test_added_removed_and_changed(tmp_path: Path) -> None:
 
 
 def test_equal_snapshots_need_no_task(tmp_path: Path) -> None:
-    with shop() as harness:
+    with shop(4, 128) as harness:
         harness.push_all(ORDERS)
         older, newer = save(harness, tmp_path / "older"), save(harness, tmp_path / "newer")
         harness.push(("c5", "milk", 4))
@@ -86,7 +82,7 @@ def test_a_value_written_again_is_no_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("parallelism", [1, 3, 8])
 def test_across_a_rescaling(tmp_path: Path, parallelism: int) -> None:
-    with shop() as harness:
+    with shop(4, 128) as harness:
         harness.push_all(ORDERS)
         older = save(harness, tmp_path / "older")
         harness.rescale(parallelism)
@@ -98,7 +94,7 @@ def test_across_a_rescaling(tmp_path: Path, parallelism: int) -> None:
 def test_snapshots_that_share_nothing(tmp_path: Path) -> None:
     paths = []
     for name, factor in (("older", 1), ("newer", 2)):
-        with shop() as harness:
+        with shop(4, 128) as harness:
             harness.push_all([(customer, item, factor * pieces) for customer, item, pieces in ORDERS])
             paths.append(save(harness, tmp_path / name))
     found = rows(reader(paths[1]).diff(paths[0], "function", "pieces"))

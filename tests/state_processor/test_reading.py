@@ -23,21 +23,11 @@ from beadline.state import codec
 from beadline.state.description import StateDescription
 from beadline.state_processor.texts import text_of
 from beadline.testing import Harness, KeyedHarness
-from tests.state_processor.functions import Forgetful, Order, Remembering, Shop, Undeclared
-from tests.state_processor.local import keep, reader, rows, save
+from tests.state_processor.functions import Forgetful, Order, Remembering, Undeclared
+from tests.state_processor.local import keep, reader, rows, save, shop
 
 CUSTOMERS = 42
 ORDERS = [(f"c{n % CUSTOMERS}", f"i{n % 5}", n % 3 + 1) for n in range(10 * CUSTOMERS)]
-
-
-def shop(parallelism: int = 2, max_parallelism: int = 13) -> KeyedHarness:
-    return KeyedHarness(
-        Shop(),
-        lambda order: order[0],
-        key_type=Types.STRING(),
-        parallelism=parallelism,
-        max_parallelism=max_parallelism,
-    )
 
 
 def expected(orders: list[tuple[str, str, int]] = ORDERS) -> dict[str, Any]:

@@ -58,6 +58,35 @@ def test_what_the_results_mean() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        EventTimeTrigger.create(),
+        ProcessingTimeTrigger.create(),
+        ContinuousEventTimeTrigger.of(Time.milliseconds(10)),
+        ContinuousProcessingTimeTrigger.of(Time.milliseconds(10)),
+        CountTrigger.of(4),
+    ],
+    ids=repr,
+)
+def test_clear_leaves_nothing(trigger: Trigger[Any, Any]) -> None:
+    key = Key()
+    add(trigger, key, HOUR)
+    assert key.event_timers or key.processing_timers or key.remembered()
+    trigger.clear(HOUR, Pane(key, HOUR))
+    assert (key.event_timers, key.processing_timers, key.remembered()) == (set(), set(), {})
+
+
+@pytest.mark.parametrize("trigger", [EventTimeTrigger.create(), ProcessingTimeTrigger.create()], ids=repr)
+def test_merged_windows_leave_one_timer(trigger: Trigger[Any, Any]) -> None:
+    key = Key()
+    a, b, both = TimeWindow(0, 10), TimeWindow(8, 18), TimeWindow(0, 18)
+    add(trigger, key, a)
+    add(trigger, key, b)
+    merge(trigger, key, both, a, b)
+    assert key.event_timers | key.processing_timers == {(17, both)}
+
+
 class TestEventTime:
     def test_fires_once_the_watermark_is_at_the_end(self) -> None:
         key, trigger = Key(), EventTimeTrigger.create()
@@ -75,22 +104,10 @@ class TestEventTime:
         assert EventTimeTrigger().on_event_time(58, HOUR, Pane(Key(), HOUR)) is CONTINUE
         assert EventTimeTrigger().on_processing_time(59, HOUR, Pane(Key(), HOUR)) is CONTINUE
 
-    def test_merged_windows_leave_one_timer(self) -> None:
-        key, trigger = Key(), EventTimeTrigger.create()
-        a, b, both = TimeWindow(0, 10), TimeWindow(8, 18), TimeWindow(0, 18)
-        add(trigger, key, a)
-        add(trigger, key, b)
-        merge(trigger, key, both, a, b)
-        assert key.event_timers == {(17, both)}
-        key.event_timers.clear()
+    def test_a_merged_window_that_is_over_needs_no_timer(self) -> None:
+        key, both = Key(), TimeWindow(0, 18)
         key.watermark = 17
-        trigger.on_merge(both, Pane(key, both, (a, b)))
-        assert key.event_timers == set(), "a window that is over needs no timer"
-
-    def test_clear_leaves_nothing(self) -> None:
-        key, trigger = Key(), EventTimeTrigger.create()
-        add(trigger, key, HOUR)
-        trigger.clear(HOUR, Pane(key, HOUR))
+        EventTimeTrigger.create().on_merge(both, Pane(key, both, (TimeWindow(0, 10), TimeWindow(8, 18))))
         assert key.event_timers == set()
 
 
@@ -102,14 +119,6 @@ class TestProcessingTime:
         assert advance_clock(trigger, key, 58) == []
         assert advance_clock(trigger, key, 59) == [(59, HOUR, FIRE)]
         assert trigger.on_event_time(59, HOUR, Pane(key, HOUR)) is CONTINUE
-
-    def test_merged_windows_leave_one_timer(self) -> None:
-        key, trigger = Key(), ProcessingTimeTrigger.create()
-        a, b, both = TimeWindow(0, 10), TimeWindow(8, 18), TimeWindow(0, 18)
-        add(trigger, key, a)
-        add(trigger, key, b)
-        merge(trigger, key, both, a, b)
-        assert key.processing_timers == {(17, both)}
 
 
 class TestContinuousEventTime:
@@ -138,15 +147,6 @@ class TestContinuousEventTime:
         add(trigger, key, both, 31)
         fired = [time for time, window, _ in advance_watermark(trigger, key, 50) if window == both]
         assert fired == [20, 30, 40, 50]
-
-    def test_clear_leaves_nothing(self) -> None:
-        key, trigger = Key(), ContinuousEventTimeTrigger.of(Time.milliseconds(10))
-        add(trigger, key, HOUR)
-        assert key.event_timers
-        assert key.remembered()
-        trigger.clear(HOUR, Pane(key, HOUR))
-        assert not key.event_timers
-        assert not key.remembered()
 
     def test_other_timers_are_ignored(self) -> None:
         key, trigger = Key(), ContinuousEventTimeTrigger.of(Time.milliseconds(10))
@@ -187,14 +187,6 @@ class TestContinuousProcessingTime:
         assert of_window(both, key.processing_timers) == {10}
         assert key.remembered() == {(both, "fire-time"): 10}
 
-    def test_clear_leaves_nothing(self) -> None:
-        key, trigger = Key(), ContinuousProcessingTimeTrigger.of(Time.milliseconds(10))
-        add(trigger, key, HOUR)
-        trigger.clear(HOUR, Pane(key, HOUR))
-        assert not key.processing_timers
-        assert not key.remembered()
-        assert trigger.on_event_time(59, HOUR, Pane(key, HOUR)) is CONTINUE
-
 
 class TestCount:
     def test_fires_at_every_nth_element_of_each_window(self) -> None:
@@ -212,12 +204,6 @@ class TestCount:
         merge(trigger, key, both, a, b)
         assert key.remembered() == {(both, "count"): 3}
         assert add(trigger, key, both) is FIRE
-
-    def test_clear_leaves_nothing(self) -> None:
-        key, trigger = Key(), CountTrigger.of(4)
-        add(trigger, key, CountWindow(0))
-        trigger.clear(CountWindow(0), Pane(key, CountWindow(0)))
-        assert key.remembered() == {}
 
 
 class TestPurging:

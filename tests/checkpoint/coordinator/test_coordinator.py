@@ -107,13 +107,6 @@ def test_without_an_interval_the_clock_takes_none():
     assert coordinator.trigger(10**9, request="r") == begun(1, 0, request="r")
 
 
-def test_a_missed_interval_is_made_up_for_by_one_checkpoint():
-    coordinator = started()
-    assert coordinator.tick(5500) == begun(1, 0)
-    coordinator.written(1, 5600)
-    assert coordinator.next_wakeup(5600) == 6500
-
-
 def test_max_concurrent_keeps_the_next_one_waiting_until_one_has_ended():
     coordinator = started()
     coordinator.tick(1000)
@@ -158,17 +151,6 @@ def test_stop_with_savepoint_lets_no_step_and_no_checkpoint_follow_it():
     assert coordinator.holds
     assert coordinator.may_end
     assert coordinator.next_wakeup(2100) is None
-
-
-def test_checkpoints_go_on_beside_a_savepoint_that_never_expires():
-    coordinator = started(timeout_ms=300)
-    coordinator.trigger(10, SAVEPOINT)
-    assert coordinator.tick(1000) == begun(2, 0)
-    assert coordinator.written(2, 1100) == done(2, 0)
-    assert coordinator.next_wakeup(1100) == 2000
-    assert coordinator.tick(1999) == []
-    assert coordinator.pending == (1,)
-    assert coordinator.written(1, 10**9)[0] == Complete(1, 0, SAVEPOINT)
 
 
 def test_cancel_with_savepoint_lets_nothing_follow_it_and_commits_nothing():
@@ -365,19 +347,6 @@ def test_a_failure_gives_up_what_is_open_and_a_restore_goes_on_from_its_step():
     assert coordinator.tick(6000) == begun(3, 1)
 
 
-def test_going_back_further_leaves_newer_ones_behind_until_the_next_completes():
-    coordinator = started(BY_HAND, retained=2)
-    for id in (1, 2):
-        coordinator.trigger(id)
-        coordinator.written(id, id)
-    coordinator.job_failed(3)
-    coordinator.restored(1, 4)
-    assert [c.id for c in coordinator.completed] == [1]
-    coordinator.trigger(5)
-    assert coordinator.written(3, 6) == done(3, 0, 2)
-    assert [c.id for c in coordinator.completed] == [1, 3]
-
-
 def test_a_foreign_checkpoint_needs_its_step_and_is_never_discarded():
     coordinator = CheckpointCoordinator(BY_HAND)
     with pytest.raises(BeadlineError, match="pass its step"):
@@ -434,18 +403,6 @@ def test_the_final_step_is_checkpointed_at_once_and_the_job_waits_for_it():
     assert coordinator.written(2, 1300) == done(2, 1, 1)
     assert coordinator.may_end
     assert coordinator.next_wakeup(1300) is None
-
-
-def test_if_the_final_checkpoint_fails_the_clock_takes_another():
-    coordinator = started(tolerable_failures=1)
-    coordinator.step_started(1, 10)
-    coordinator.step_sealed(1, 100, final=True)
-    coordinator.failed(1, FailureReason.IO_EXCEPTION, 200)
-    assert not coordinator.may_end
-    assert coordinator.next_wakeup(200) == 1000
-    assert coordinator.tick(1000) == begun(2, 1)
-    coordinator.written(2, 1100)
-    assert coordinator.may_end
 
 
 def test_without_checkpoints_a_job_ends_when_its_final_step_is_sealed():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 
@@ -15,6 +16,7 @@ from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import CheckpointSettings, Retention
 from tests.checkpoint.coordinator.referee import World, tell
 
+JOBS = 6000 if os.environ.get("BEADLINE_NIGHTLY") else 1500
 ENDS = [End.FINISHED, End.CANCELLED, End.FAILED, End.SUSPENDED]
 
 
@@ -150,9 +152,9 @@ def make_a_move(world: World, dice: random.Random) -> None:
         getattr(world, move)()
 
 
-def test_three_thousand_random_jobs():
+def test_many_random_jobs():
     ends: Counter[str] = Counter()
-    for seed in range(3000):
+    for seed in range(JOBS):
         dice = random.Random(seed)
         world = World(random_settings(dice))
         try:
@@ -167,5 +169,5 @@ def test_three_thousand_random_jobs():
         ends.update(["savepoint" for h in world.known.values() if h.savepoint and h.end == "completed"])
     # The stories must be about something: each sort of end is frequent.
     for what in ("completed", "CHECKPOINT_EXPIRED", "CHECKPOINT_SUBSUMED", "JOB_FAILURE", "unaligned", "savepoint"):
-        assert ends[what] > 300, (what, ends)
-    assert ends["completed"] > 4000, ends
+        assert ends[what] > JOBS / 10, (what, ends)
+    assert ends["completed"] > JOBS, ends

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from beadline.checkpoint.contents import metadata
-from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import TypeInformation, Types
@@ -20,18 +16,14 @@ from beadline.errors import StateMismatchError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import Hash
 from beadline.master.upkeep.truth import Truth, topology
-from beadline.runtime.messages import MergeResult, SubtaskAck
+from beadline.runtime.messages import SubtaskAck
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range, subtask_of_key_group
 from beadline.state.operator.handles import LIST, OperatorStateHandle, StateContent, StateRef, encode, read_ref, store
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.segment import (
     TableChanges,
-    count_entries,
-    decode_segment,
     encode_segment,
-    merge_contents,
-    without_tombstones,
 )
 from beadline.state.segments.version import SegmentRef, next_version
 from beadline.state.store import open_store
@@ -107,22 +99,6 @@ class Counts:
             ack.delta = SegmentRef(version, len(changes), len(data), **place)
         return ack
 
-    def merge(self) -> int:
-        """Merge what the book wants merged, as workers do."""
-        results = []
-        for request in self.truth.book.merges():
-            content = merge_contents(
-                decode_segment(self.files.read(segment), segment.key_groups) for segment in request.segments
-            )
-            if request.from_root:
-                content = without_tombstones(content)
-            data = encode_segment(content, request.max_parallelism, by_key=True)
-            last = request.segments[-1].version
-            path = self.files.write(f"merged-{last}.run", data)
-            results.append(MergeResult(request, SegmentRef(last, count_entries(content), len(data), path=path)))
-        self.truth.book.take_merges(results)
-        return len(results)
-
     def content(self) -> tuple[dict[str, int], dict[str, list[int]]]:
         """What all subtasks see; each must see its own keys only."""
         values: dict[str, int] = {}
@@ -181,52 +157,6 @@ def test_a_truth_comes_back_as_it_was(tmp_path: Path) -> None:
     again.check()
 
 
-@pytest.mark.parametrize("merging", [False, True], ids=["as they are", "merged"])
-@pytest.mark.parametrize("to_file", [False, True], ids=["inline", "in files"])
-@pytest.mark.parametrize("sizes", [(1, 2, 4, 3, 1), (4, 1, 4), (3, 16, 2), (2, 3, 2, 3, 1)])
-def test_state_goes_where_its_keys_go(sizes: tuple[int, ...], to_file: bool, merging: bool, tmp_path: Path) -> None:
-    """Also if it was rescaled before: subtasks then share segments in which the keys of others are as they once
-    were."""
-    chance = random.Random(str((sizes, to_file, merging)))
-    counts = Counts(make_plan(sizes[0]), tmp_path)
-    merged = 0
-    for round_, size in enumerate(sizes):
-        if round_:
-            counts = counts.rescaled(size, tmp_path)
-            counts.check()
-        for number in range(14 if merging else 4):
-            keys = {f"k{chance.randrange(40)}" for _ in range(8)}
-            counts.step({k: None if chance.random() < 0.3 else round_ * 100 + number for k in sorted(keys)}, to_file)
-            merged += counts.merge() if merging else 0
-        counts.check()
-    assert bool(merged) == merging
-    versions = [segment.version for handle in counts.truth.book.handles.values() for segment in handle.segments]
-    assert len(set(versions)) == len(versions) or counts.node.parallelism > 1
-
-
-@given(
-    st.lists(
-        st.one_of(
-            st.dictionaries(st.sampled_from("abcdefghij"), st.none() | st.integers(0, 9), max_size=5),
-            st.integers(1, 6),
-            st.just("merge"),
-        ),
-        max_size=25,
-    )
-)
-def test_any_sequence_of_steps_rescales_and_merges(actions: list[Any]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        counts = Counts(make_plan(2), Path(folder))
-        for number, action in enumerate(actions):
-            if isinstance(action, dict):
-                counts.step(action, to_file=number % 2 == 0)
-            elif isinstance(action, int):
-                counts = counts.rescaled(action, Path(folder))
-            else:
-                counts.merge()
-        counts.check()
-
-
 def test_one_chain_names_a_version_once(tmp_path: Path) -> None:
     """A cached store finds its place by the version it stands at."""
     counts = Counts(make_plan(1), tmp_path)
@@ -237,17 +167,6 @@ def test_one_chain_names_a_version_once(tmp_path: Path) -> None:
             versions = [handle.root, *(segment.version for segment in handle.segments)]
             assert len(set(versions)) == len(versions)
     counts.check()
-
-
-def test_a_store_that_was_kept_goes_on_in_a_rescaled_chain(tmp_path: Path) -> None:
-    counts = Counts(make_plan(2), tmp_path)
-    counts.step({f"k{i}": i for i in range(30)})
-    counts = counts.rescaled(1, tmp_path)
-    kept = open_store(None, counts.truth.book.handles[counts.node.id, 0], range(GROUPS), counts.files.read)
-    counts.step({"k1": 100, "k2": None})
-    after = open_store(kept, counts.truth.book.handles[counts.node.id, 0], range(GROUPS), counts.files.read)
-    assert after is kept
-    assert after.table("v", "value").base == counts.values
 
 
 def test_operator_state_is_dealt_out(tmp_path: Path) -> None:
@@ -284,43 +203,6 @@ def restored(snapshot: Snapshot, plan: Plan, folder: Path, ignore: bool = False,
     truth.positions[node_of(plan, "numbers")] = {"offset": -1}
     truth.restore(snapshot, SegmentFiles(str(folder)), 0, ignore, skip)
     return truth
-
-
-def test_state_that_nobody_claims_is_refused(tmp_path: Path) -> None:
-    counts = Counts(make_plan(1), tmp_path)
-    counts.step({"k": 1})
-    snapshot = counts.snapshot(tmp_path)
-    other = make_plan(1, uid="totals")
-    with pytest.raises(SnapshotError, match=r"no operator for the state of 'reduce' \(uid sums\)") as caught:
-        restored(snapshot, other, tmp_path)
-    assert "ignore-unclaimed-state" in str(caught.value)
-    truth = restored(snapshot, other, tmp_path, ignore=True)
-    assert truth.positions == counts.truth.positions
-    assert truth.book.size == 0
-
-
-def test_positions_and_output_that_nobody_claims_are_refused(tmp_path: Path) -> None:
-    """Without its position a source would begin anew; without its committables a sink would lose rows."""
-    counts = Counts(make_plan(1), tmp_path)
-    made = counts.truth.snapshot(take(), 0, {"out": {"staged": None, "committables": []}}, {})
-    program = Program()
-    program.collect(program.source(uid="numbers"), uid="elsewhere")
-    with pytest.raises(SnapshotError, match="uid out"):
-        restored(made, program.plan(1), tmp_path)
-    program = Program()
-    program.collect((program.source(uid="other numbers")), uid="out")
-    plan = program.plan(1)
-    truth = Truth("job", plan, counts.files)
-    with pytest.raises(SnapshotError, match="uid numbers"):
-        truth.restore(made, counts.files, 0, ignore_unclaimed=False, skip_in_flight=False)
-
-
-def test_max_parallelism_can_not_change_under_state(tmp_path: Path) -> None:
-    counts = Counts(make_plan(1), tmp_path)
-    counts.step({"k": 1})
-    snapshot = counts.snapshot(tmp_path)
-    with pytest.raises(SnapshotError, match=r"max parallelism 32, and its state was written with 16.*\(16\)"):
-        restored(snapshot, make_plan(1, max_parallelism=32), tmp_path)
 
 
 def test_small_state_stays_only_in_the_same_graph(tmp_path: Path) -> None:

@@ -73,46 +73,6 @@ def test_a_doubled_chunk(job: Job, position: int) -> None:
     refuse(job, double, r"expected chunk \d+, got")
 
 
-def test_chunks_in_another_order(job: Job) -> None:
-    def swap(rows: list[WireRow]) -> list[WireRow]:
-        channel = chunks(rows)[0].channel
-        first, second = [rows.index(row) for row in chunks(rows) if row.channel == channel][:2]
-        rows[first], rows[second] = rows[second], rows[first]
-        return rows
-
-    refuse(job, swap, "expected chunk 0, got 1")
-
-
-def test_an_altered_chunk(job: Job) -> None:
-    def alter(rows: list[WireRow]) -> list[WireRow]:
-        row = chunks(rows)[0]
-        elements = pickle.loads(row.payload)
-        records, times, keys = elements[0]
-        payload = pickle.dumps([([-1, *records[1:]], times, keys), *elements[1:]])
-        return [row._replace(payload=payload) if other is row else other for other in rows]
-
-    refuse(job, alter, r"the barrier says \d+ chunks, \d+ records, digest")
-
-
-def test_a_missing_barrier(job: Job) -> None:
-    def drop(rows: list[WireRow]) -> list[WireRow]:
-        return without(rows, next(row for row in rows if row.kind == BARRIER and row.target == 1))
-
-    refuse(job, drop, r"no barrier came through 1 channels, the first is channel source\[\d\] -> map\[1\]")
-
-
-def test_a_second_barrier(job: Job) -> None:
-    refuse(job, lambda rows: [*rows, next(row for row in rows if row.kind == BARRIER)], "a second barrier came")
-
-
-def test_a_chunk_behind_the_barrier(job: Job) -> None:
-    def late(rows: list[WireRow]) -> list[WireRow]:
-        row = chunks(rows)[-1]
-        return [*without(rows, row), row]
-
-    refuse(job, late, "the barrier says|came after the barrier")
-
-
 def test_a_row_of_an_unknown_channel(job: Job) -> None:
     def stray(rows: list[WireRow]) -> list[WireRow]:
         return [*rows, chunks(rows)[0]._replace(channel=99)]
@@ -145,14 +105,6 @@ def test_two_attempts_of_one_sender(job: Job, tmp_path: Path) -> None:
 
     with pytest.raises(JobExecutionError, match="two attempts of level 0, partition"):
         double.step(RECORDS, meddle=edited(mix))
-
-
-def test_a_task_without_its_descriptor(job: Job) -> None:
-    def drop(rows: list[WireRow]) -> list[WireRow]:
-        return [row for row in rows if row.target != 1 or row.kind not in (DESCRIPTOR, DATA)]
-
-    with pytest.raises(JobExecutionError, match="no descriptor"):
-        job.step({}, meddle=edited(drop))
 
 
 def test_consumers_that_read_different_attempts_are_not_sealed(job: Job) -> None:

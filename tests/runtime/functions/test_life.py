@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,13 @@ from beadline.api.checkpointed import (
     FunctionSnapshotContext,
 )
 from beadline.api.function import MapFunction
+from beadline.api.metrics import MetricGroup
 from beadline.api.runtime_context import RuntimeContext
 from beadline.api.state_descriptors import ListStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
 from beadline.master.upkeep import seal
+from beadline.runtime.functions.fields import changed, fingerprint
 from tests.graph.programs import Program
 from tests.runtime.harness import Given, Job
 
@@ -193,3 +197,56 @@ def test_functions_without_state_hear_of_checkpoints_too(tmp_path: Path) -> None
     job.step({1: [[1]]}, news=((1,), ()))
     job.step({1: [[2]]}, news=((1, 2), (3,)))
     assert job.out["out"] == [(1, (1,)), (2, (1, 2))]
+
+
+# -- fields are not state: what counts as a change
+
+
+class Sample(MapFunction):
+    def __init__(self) -> None:
+        self.number = 1
+        self.nan = float("nan")
+        self.items = [1, [2]]
+        self.by_name: dict[str, Any] = {"a": {1}}
+        self.queue = deque([1])
+        self.pair = (1, [2])
+        self.anything = object()
+        self.metrics = MetricGroup()
+        self.many = list(range(100))
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+def test_nothing_changed() -> None:
+    sample = Sample()
+    assert changed(fingerprint(sample), sample) == []
+
+
+def replace(name: str, value: Any) -> Callable[[Sample], None]:
+    return lambda sample: setattr(sample, name, value)
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (replace("number", 2), ["number"]),
+        (lambda s: s.items.append(3), ["items"]),
+        (lambda s: s.items[1].append(3), ["items"]),
+        (lambda s: s.by_name["a"].add(2), ["by_name"]),
+        (lambda s: s.by_name.pop("a"), ["by_name"]),
+        (lambda s: s.queue.popleft(), ["queue"]),
+        (lambda s: s.pair[1].append(3), ["pair"]),
+        (replace("anything", [1]), ["anything"]),
+        (lambda s: s.many.append(1), ["many"]),
+        (lambda s: delattr(s, "number"), ["number"]),
+        (replace("added", 1), ["added"]),
+        (lambda s: (setattr(s, "number", 2), s.items.clear()), ["items", "number"]),
+        (replace("metrics", MetricGroup()), []),
+    ],
+)
+def test_changes_are_named(change: Callable[[Sample], None], names: list[str]) -> None:
+    sample = Sample()
+    before = fingerprint(sample)
+    change(sample)
+    assert changed(before, sample) == names

@@ -412,15 +412,6 @@ def test_equal_state_is_not_stored_again(tmp_path: Path) -> None:
 # -- what is refused
 
 
-class Forgot(MapFunction):
-    def snapshot_state(self, context: Any) -> None: ...
-
-    def initialize_state(self, context: Any) -> None: ...
-
-    def map(self, value: Any) -> Any:
-        return value
-
-
 class Asks(MapFunction):
     def open(self, runtime_context: Any) -> None:
         runtime_context.get_union_list_state(WAITING)
@@ -453,7 +444,6 @@ class Selector(KeySelector, CheckpointedFunction):
 @pytest.mark.parametrize(
     ("function", "shape", "message"),
     [
-        (Forgot(), "map", r"Forgot has snapshot_state\(\) but is not a CheckpointedFunction"),
         (Asks(), "map", r"asks its runtime context for operator state. .* inherit from CheckpointedFunction"),
         (Twice(), "flat_map", "'waiting' is already registered as a list state and is now asked for as a union list"),
         (NoKeys(), "flat_map", "only accessible by functions executed on a KeyedStream"),

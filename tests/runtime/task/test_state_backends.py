@@ -19,9 +19,12 @@ from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescript
 from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
+from beadline.errors import JobExecutionError
 from beadline.runtime.messages import MergeRequest
 from beadline.runtime.short_tasks.merging import merge_in_worker
 from beadline.state.backend_settings import BackendSettings, RocksSettings
+from beadline.state.segments.segment import TableChanges, encode_segment
+from beadline.state.segments.version import SegmentRef, next_version
 from tests.graph.programs import Program, by
 from tests.runtime.harness import Given, Job
 
@@ -83,21 +86,6 @@ def test_a_job_in_a_sea_of_trouble(tmp_path: Path, rocksdb: BackendSettings, see
     assert by_key(rough.out["out"]) == by_key(calm.out["out"])
 
 
-def test_a_job_goes_back_to_an_older_version(tmp_path: Path, rocksdb: BackendSettings) -> None:
-    program = Program()
-    program.collect(program.function("process", Everything(), (program.source(Given(), parallelism=1), by(key))))
-    job = Job(program, tmp_path, 2, backend=rocksdb)
-    first, second = [("a", 1), ("b", 2)], [("a", 3), ("c", 4)]
-    job.step({1: [first]})
-    before = job.savepoint()
-    job.step({1: [second]})
-    once = job.out["out"][2:]
-    job.go_back(before)
-    job.step({1: [second]})
-    assert by_key(job.out["out"][4:]) == by_key(once)
-    assert {(name, total) for name, total, *_ in once} == {("a", 4), ("c", 4)}
-
-
 def test_a_worker_that_forgets_an_execution_takes_its_files_along(tmp_path: Path, rocksdb: BackendSettings) -> None:
     program = Program()
     program.collect(program.function("process", Everything(), (program.source(Given(), parallelism=1), by(key))))
@@ -133,3 +121,41 @@ def test_merging_segments_leaves_out_what_is_over_by_then(tmp_path: Path, from_r
     result = merge_in_worker(job.engine.shipped, job.context, 1155, request)
     # What lies below may still hold an older value, which only a tombstone or the value itself can hide.
     assert result.segment.entries == (10 if from_root else 30)
+
+
+# -- what fails before the first record of a step
+
+
+class Alarm(KeyedProcessFunction):
+    """Its timer is due in a later step, and fails."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        ctx.timer_service().register_processing_time_timer(20)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None:
+        raise ValueError(f"woken at {timestamp}")
+
+
+def alarmed(folder: Path) -> Job:
+    program = Program()
+    program.collect(program.function("process", Alarm(), (program.source(Given()), by(key))))
+    job = Job(program, folder)
+    job.step({1: [[("a", 1)]]}, now=10)
+    return job
+
+
+def test_a_processing_time_timer_that_fails_is_a_failure_of_its_function(tmp_path: Path) -> None:
+    job = alarmed(tmp_path)
+    with pytest.raises(JobExecutionError, match="woken at 20"):
+        job.step(now=30)
+
+
+def test_state_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+    job = alarmed(tmp_path)
+    (place,) = (place for place, handle in job.handles.items() if handle.segments)
+    handle = job.handles[place]
+    data = encode_segment({"strange": TableChanges("value", False, {"a": tmp_path})}, 128)
+    job.book.handles[place] = handle.plus(SegmentRef(next_version(handle.version, data), 1, len(data), inline=data))
+    job.workers = [job.new_worker() for _ in job.workers]
+    with pytest.raises(JobExecutionError, match=r"state refers to pathlib\.\w*Path"):
+        job.step(now=15)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beadline.errors import VersionError
+from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescriptor
+from beadline.common.typeinfo import Types
+from beadline.errors import StateAccessError, VersionError
+from beadline.state.access.backend import KeyedBackend
 from beadline.state.key_groups import BoxedKey, encode_key, key_group_of, key_group_range
 from beadline.state.segments import segment as segment_module
-from beadline.state.segments.segment import TableChanges, count_entries, decode_segment, encode_segment
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.segment import CODECS, TableChanges, count_entries, decode_segment, encode_segment
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
 
 GROUPS = 16
 
@@ -102,3 +108,79 @@ def test_a_segment_that_is_cut_short_is_noticed(length: int) -> None:
         decode_segment(data[:length])
     with pytest.raises(VersionError):
         decode_segment(data[length:])
+
+
+# -- compressed blocks
+
+
+CONTENT = {"count": TableChanges("value", False, {f"key {i}": i % 7 for i in range(20_000)})}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("by_key", [True, False])
+def test_a_compressed_segment_reads_like_any_other(codec: str, by_key: bool) -> None:
+    plain, compressed = encode_segment(CONTENT, 128, by_key), encode_segment(CONTENT, 128, by_key, codec)
+    assert decode_segment(compressed) == decode_segment(plain) == CONTENT
+    assert decode_segment(compressed, range(10, 20)) == decode_segment(plain, range(10, 20))
+    assert len(compressed) < len(plain) / 2
+    assert encode_segment({}, 128, codec=codec) == b""
+
+
+def test_damage_and_unknown_codecs_are_named() -> None:
+    data = encode_segment(CONTENT, 128, codec="lz4")
+    damaged = bytearray(data)
+    damaged[500] ^= 1
+    with pytest.raises(VersionError, match="checksum of table 'count'"):
+        decode_segment(bytes(damaged))
+    other = encode_segment(CONTENT, 128, codec="gzip")
+    with pytest.raises(VersionError, match="a segment is compressed with 'gzip', and this Beadline knows lz4 and zstd"):
+        decode_segment(other)
+
+
+# -- handles, versions and files
+
+
+def test_versions_name_their_history() -> None:
+    root = root_version("job", "uid", range(4))
+    assert root != root_version("job", "uid", range(5))
+    assert root != root_version("job2", "uid", range(4))
+    assert next_version(root, b"") == root
+    one, two = next_version(root, b"1"), next_version(root, b"2")
+    assert len({root, one, two, next_version(one, b"2"), next_version(two, b"1")}) == 5
+
+
+def test_a_handle_gives_what_follows_a_version() -> None:
+    segments = tuple(SegmentRef(f"v{number}", 1, 1, inline=b"x") for number in range(5))
+    handle = KeyedStateHandle("root", segments)
+    assert handle.version == "v4"
+    assert handle.after("root") == segments
+    assert handle.after("v2") == segments[3:]
+    assert handle.after("v4") == ()
+    assert handle.after("elsewhere") is None
+    merged = SegmentRef("v3", 3, 3, inline=b"xxx")
+    replaced = handle.replacing(1, 4, merged)
+    assert replaced.segments == (segments[0], merged, segments[4])
+    assert replaced.after("v2") is None
+
+
+def test_a_name_belongs_to_one_descriptor() -> None:
+    backend = KeyedBackend("op")
+    value = ValueStateDescriptor("value", Types.LONG())
+    assert backend.state(value) is backend.state(value)
+    with pytest.raises(StateAccessError, match="'value' is already registered by a ValueStateDescriptor"):
+        backend.state(ListStateDescriptor("value", Types.LONG()))
+
+
+def test_files_are_written_whole_and_read_in_part(tmp_path: Path) -> None:
+    files = SegmentFiles(f"file://{tmp_path}")
+    path = files.write("a.pack", b"0123456789")
+    assert files.write("a.pack", b"0123456789") == path
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.pack"]
+    assert files.read(SegmentRef("v", 1, 4, path=path, offset=3)) == b"3456"
+    assert files.read(SegmentRef("v", 1, 2, inline=b"in")) == b"in"
+    with pytest.raises(VersionError, match="is cut short: 1 bytes"):
+        files.read(SegmentRef("v", 1, 4, path=path, offset=9))
+    files.delete(path)
+    files.delete(path)
+    with pytest.raises(VersionError, match="can't read"):
+        files.read(SegmentRef("v", 1, 4, path=path))
