@@ -92,7 +92,7 @@ def test_what_user_code_writes_in_workers_is_shown(told: dict[str, list[str]]) -
 
 
 def test_a_program_whose_error_nobody_catches() -> None:
-    done = run(str(FAILING), "deep")
+    done = run(str(FAILING), "deep", BEADLINE_ENGINE="local")
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert len(lines) <= 10, done.stderr
@@ -123,7 +123,7 @@ def test_a_record_that_fails_every_time_is_tried_less_and_less_often(tmp_path: P
     lines: list[str] = []
     process = subprocess.Popen(
         [sys.executable, *COMMAND, str(job)],
-        env=environment(),
+        env=environment(BEADLINE_ENGINE="local"),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -55,7 +55,7 @@ def test_a_driver_killed_at_random_moments(tmp_path: Path, drivers: list[Driver]
         assert differences(lines, records, whole=False) == [], f"after kill {kill}, seed {seed}"
         assert len(lines) >= seen, f"lines have gone after kill {kill}, seed {seed}"
         seen = len(lines)
-    last = Driver(tmp_path, records, PACE, "latest")
+    last = Driver(tmp_path, records, 0.0, "latest", LOCAL)
     drivers.append(last)
     assert last.end() == 0, last
     assert "restored from" in last.said
@@ -88,7 +88,7 @@ def test_files_that_a_consumer_takes_away_do_not_come_back(tmp_path: Path, drive
             assert driver.end() == -signal.SIGKILL, f"{point}: {driver!r}"
             assert differences(consumer.look(), records, whole=False) == [], point
         seen = len(consumer.look())
-        last = Driver(tmp_path, records, PACE, "latest", LOCAL)
+        last = Driver(tmp_path, records, 0.0, "latest", LOCAL)
         drivers.append(last)
         assert last.end() == 0, last
         assert 0 < seen < records, "the kills came in the middle"

@@ -49,7 +49,7 @@ def test_drivers_are_killed_and_files_that_were_taken_away_do_not_come_back(
         left = [key.partition("/")[2].partition("/")[2] for key in store.objects("checkpoints/")]
         assert any(re.fullmatch(r"chk-\d+/_metadata", key) for key in left), left
         assert any(key.startswith("shared/") for key in left), left
-        last = Driver(tmp_path, RECORDS, PACE, "latest", options | LOCAL, out=out)
+        last = Driver(tmp_path, RECORDS, 0.0, "latest", options | LOCAL, out=out)
         drivers.append(last)
         assert last.end() == 0, last
         assert "restored from" in last.said
