@@ -50,7 +50,7 @@ def test_a_driver_that_is_asked_to_end_and_drivers_that_lose_their_job(tmp_path:
     assert_fenced(paused, 2, 3)
 
     # Nothing at all: it runs on, when another takes its job by naming the folder.
-    last = start(0.0, resume=str(Path(newest_path(tmp_path)).parent), options=LOCAL)
+    last = start(0.0, resume=str(Path(newest_path(tmp_path)).parent))
     assert lively.end() == 1, lively
     assert_fenced(lively, 3, 4)
 
