@@ -44,7 +44,7 @@ def test_a_checkpoint_that_is_damaged_while_the_job_runs(checkpoints: Facts) -> 
     assert said in facts["log"]
 
 
-@pytest.mark.parametrize("where", ["plant_in_run", "plant_in_locals", "plant_in_operator_state"])
+@pytest.mark.parametrize("where", ["plant_in_segment", "plant_in_locals", "plant_in_operator_state"])
 def test_a_hostile_pickle_in_a_checkpoint_runs_no_code(where: str, checkpoints: Facts) -> None:
     planted = facts_of("damaged_checkpoints", checkpoints)[where]
     assert not planted["ran"]
