@@ -154,7 +154,9 @@ class Rounds:
     def _look_around(self, pushed: Round | None) -> None:
         assert self._master is not None
         truth = self._master.truth
-        due = truth.next_timer if truth is not None else None
+        if truth is None:
+            return  # it has not begun: who asks is the job that it takes over from
+        due = truth.next_timer
         if (pushed is None or pushed.sealed) and (due is None or due > self._now):
             self._be_quiet()
 

@@ -6,6 +6,7 @@ state must have counted by then, is therefore known for any number of records: :
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -129,7 +130,8 @@ def rows_in(folder: Path | str) -> list[str]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             if not name.startswith("."):
-                found += Path(path, name).read_text().splitlines()
+                with contextlib.suppress(FileNotFoundError):  # a job that goes back takes files back
+                    found += Path(path, name).read_text().splitlines()
     return sorted(found)
 
 
