@@ -6,8 +6,6 @@ from enum import Enum
 
 from beadline.common.job_status import JobStatus
 
-__all__ = ["End", "Fate"]
-
 
 class Fate(Enum):
     """What happens to a job's checkpoints when it ends."""

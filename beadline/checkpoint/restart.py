@@ -11,17 +11,6 @@ from dataclasses import dataclass
 from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError
 
-__all__ = [
-    "KEYS",
-    "Decision",
-    "ExponentialDelay",
-    "FailureRate",
-    "FixedDelay",
-    "NoRestart",
-    "RestartStrategy",
-    "restart_strategy",
-]
-
 TYPE = "restart-strategy.type"
 FIXED_ATTEMPTS = "restart-strategy.fixed-delay.attempts"
 FIXED_DELAY = "restart-strategy.fixed-delay.delay"

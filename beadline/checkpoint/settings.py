@@ -11,8 +11,6 @@ from beadline.common.configuration import Configuration
 from beadline.common.job_id import JobID
 from beadline.errors import ConfigurationError
 
-__all__ = ["KEYS", "CheckpointSettings", "ClaimMode", "Retention", "Storage"]
-
 E = TypeVar("E", bound=Enum)
 
 INTERVAL = "execution.checkpointing.interval"

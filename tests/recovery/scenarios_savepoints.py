@@ -201,7 +201,7 @@ def canonical_files(folder: Path) -> dict[str, Any]:
 
 
 def _problems(path: Path) -> list[Any]:
-    from beadline.checkpoint.storage.verify import verify
+    from beadline.checkpoint.storage.durable import verify
 
     return verify(read_snapshot(str(path)))
 

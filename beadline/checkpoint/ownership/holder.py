@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from beadline.checkpoint.ownership.beat import EVERY_SECONDS, read_beat
 from beadline.checkpoint.ownership.lease import beat_path, is_held_here, newest_claim, note_of
-from beadline.checkpoint.ownership.process import Process, this_process
+from beadline.checkpoint.ownership.process import EVERY_SECONDS, Process, read_beat, this_process
 
 _LOG = logging.getLogger("beadline")
 

@@ -69,8 +69,7 @@ from typing import Any
 
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import SnapshotError
-from beadline.checkpoint.ownership.beat import Beat
-from beadline.checkpoint.ownership.process import this_process
+from beadline.checkpoint.ownership.process import Beat, this_process
 from beadline.errors import BeadlineError
 from beadline.state.segments.files import (
     entries_of,

@@ -23,14 +23,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from beadline.checkpoint.cleanup import finished, leftovers
-from beadline.checkpoint.cleanup.removal import STAGED, remove_known
+from beadline.checkpoint.cleanup import disposal
+from beadline.checkpoint.cleanup.removal import HISTORY, STAGED, orphans_in, remove_job, remove_known
 from beadline.checkpoint.contents import metadata
-from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
+from beadline.checkpoint.directory.jobs import CheckpointDirectory
 from beadline.checkpoint.directory.lookup import CHECKPOINT, Listed, folder_of, read_snapshot
 from beadline.checkpoint.directory.trace import Trace
-from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import Lease
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.checkpoint.storage.publishing import DEFAULT_INLINE_THRESHOLD, Stored, publish_checkpoint
@@ -47,8 +46,6 @@ from beadline.state.segments.files import (
     sync,
     write_file,
 )
-
-__all__ = ["FileJobStorage"]
 
 _USED = re.compile(r"\.?chk-(\d{1,18})(\.[0-9a-f]{8})?")
 
@@ -85,7 +82,7 @@ class FileJobStorage(JobStorage):
 
     def acquire(self, is_new: bool = False) -> None:
         if is_new:
-            finished.make_room(self.folder)
+            disposal.make_room(self.folder)
         self.hold(Lease.acquire(self.folder))
 
     def hold(self, lease: Lease) -> None:
@@ -111,33 +108,27 @@ class FileJobStorage(JobStorage):
     # -- the job's beginning and its end
 
     def begin(self, job_name: str, program: Program) -> None:
-        finished.job_begins(self._directory, self.job_id, job_name, program)
+        disposal.job_begins(self._directory, self.job_id, job_name, program)
 
     def leave_trace(self, trace: Trace) -> None:
         self.check()
-        finished.leave_trace(self._directory, trace)
+        disposal.leave_trace(self._directory, trace)
 
     def remove(self, comes_again: bool = False) -> bool:
-        """Remove the folder of a job that has ended and kept no checkpoint; False if there is something left in it, or
-        another driver has it.
-
-        :param comes_again: another job may use the folder: the last lease and its fence stay, so that no epoch is taken
-            twice, and a driver of this job that wakes up late finds itself fenced
-        """
         if self._is_fenced():
             return False
         self._files = DurableFiles()  # nothing of what it has made durable stays
-        return leftovers.remove_job(self.folder, comes_again)
+        return remove_job(self.folder, comes_again)
 
     # -- what people want to know of it later
 
     def keep_history(self, data: bytes) -> None:
         self.check()
-        write_file(join(self.folder, leftovers.HISTORY), data)
+        write_file(join(self.folder, HISTORY), data)
 
     def history(self) -> bytes | None:
         try:
-            return read_file(join(self.folder, leftovers.HISTORY))
+            return read_file(join(self.folder, HISTORY))
         except OSError:
             return None
 
@@ -172,10 +163,6 @@ class FileJobStorage(JobStorage):
         3. write ``_metadata`` under another name
         4. look at the lease, then publish by rename (on object stores: by one put)
         5. look at the lease again: only now has the checkpoint completed
-
-        :param copy_foreign: copy segments of other folders to this job's, so that the snapshot it was restored from can
-            go
-        :raises Fenced: another driver took over; delete and commit nothing
         """
         writing = object()
         self._writing.add(writing)
@@ -212,7 +199,6 @@ class FileJobStorage(JobStorage):
     # -- reading
 
     def read(self, pointer: str) -> Snapshot:
-        """The snapshot at a path: the folder of a checkpoint or savepoint, or its ``_metadata``."""
         snapshot = read_snapshot(pointer)
         self._files.know(snapshot)
         return snapshot
@@ -250,4 +236,4 @@ class FileJobStorage(JobStorage):
                     delete_file(path)
 
     def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
-        return [] if self._writing else leftovers.orphans_in(self.folder, referenced, self.epoch)
+        return [] if self._writing else orphans_in(self.folder, referenced, self.epoch)

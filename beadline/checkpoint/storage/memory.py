@@ -12,16 +12,12 @@ from pathlib import Path
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.directory.lookup import Listed
-from beadline.checkpoint.directory.trace import Trace
 from beadline.checkpoint.settings import MAX_STATE_SIZE
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.errors import ConfigurationError, VersionError
-from beadline.graph.program import Program
 from beadline.state.segments.files import delete_file, join, read_segment
 from beadline.state.segments.version import SegmentRef, checksum_of
-
-__all__ = ["MemoryJobStorage"]
 
 DEFAULT_MAX_STATE_SIZE = 5 << 20
 
@@ -48,35 +44,9 @@ class MemoryJobStorage(JobStorage):
     def __repr__(self) -> str:
         return f"<MemoryJobStorage of {self.job_id}: {sum(map(len, self._kept.values()))} bytes>"
 
-    # -- whose job it is
-
-    @property
-    def epoch(self) -> int:
-        return 0
-
-    def acquire(self, is_new: bool = False) -> None:
-        pass
-
-    def check(self) -> None:
-        pass
-
-    def show_life(self) -> None:
-        pass
-
-    def let_go(self) -> None:
-        pass
-
     def release(self) -> None:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-    # -- the job's beginning and its end
-
-    def begin(self, job_name: str, program: Program) -> None:
-        pass
-
-    def leave_trace(self, trace: Trace) -> None:
-        pass
 
     def remove(self, comes_again: bool = False) -> bool:
         return not self._kept

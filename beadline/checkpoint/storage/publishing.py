@@ -16,9 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from beadline.checkpoint.contents import metadata
-from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
 from beadline.checkpoint.directory.lookup import canonical
-from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import counts
 from beadline.checkpoint.settings import SAVEPOINT_DIRECTORY
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
@@ -34,8 +33,6 @@ from beadline.state.segments.files import (
     sync,
     write_file,
 )
-
-__all__ = ["DEFAULT_INLINE_THRESHOLD", "Fill", "Stored", "publish_checkpoint", "publish_savepoint", "savepoint_folder"]
 
 DEFAULT_INLINE_THRESHOLD = 20 << 10
 

@@ -13,11 +13,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from beadline.checkpoint.cleanup.removal import remove_claimed, remove_metadata
-from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot, explained
 from beadline.checkpoint.directory.lookup import Listed, folder_of
 from beadline.checkpoint.directory.trace import Trace
-from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.storage.durable import Problem, verify
 from beadline.checkpoint.storage.publishing import (
     DEFAULT_INLINE_THRESHOLD,
     Fill,
@@ -25,10 +25,7 @@ from beadline.checkpoint.storage.publishing import (
     publish_savepoint,
     savepoint_folder,
 )
-from beadline.checkpoint.storage.verify import Problem, verify
 from beadline.graph.program import Program
-
-__all__ = ["JobStorage"]
 
 
 class JobStorage(ABC):
@@ -52,18 +49,16 @@ class JobStorage(ABC):
     # -- whose job it is
 
     @property
-    @abstractmethod
     def epoch(self) -> int:
         """Which driver of the job this is: counts from 1. 0 if there can be no other one."""
+        return 0
 
-    @abstractmethod
     def acquire(self, is_new: bool = False) -> None:
         """Take the job, and fence the driver that had it.
 
         :param is_new: a new job begins here: first remove what is left of a finished one
         """
 
-    @abstractmethod
     def check(self) -> None:
         """Look whether this driver still has the job.
 
@@ -87,11 +82,9 @@ class JobStorage(ABC):
             return True
         return False
 
-    @abstractmethod
     def show_life(self) -> None:
         """From now on others can see that the driver is alive."""
 
-    @abstractmethod
     def let_go(self) -> None:
         """The driver has ended, and nothing is said about how."""
 
@@ -101,11 +94,9 @@ class JobStorage(ABC):
 
     # -- the job's beginning and its end
 
-    @abstractmethod
     def begin(self, job_name: str, program: Program) -> None:
         """From now on this is the run of the program that counts, and it has not finished."""
 
-    @abstractmethod
     def leave_trace(self, trace: Trace) -> None:
         """The job has finished: note it for drivers that would resume it."""
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from beadline.checkpoint.contents.metadata import METADATA
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.directory.directory import CheckpointDirectory
-from beadline.checkpoint.directory.jobs import Job, choose, job_in, listing, refuse_finished
+from beadline.checkpoint.directory.jobs import CheckpointDirectory, Job, choose, job_in, listing, refuse_finished
 from beadline.checkpoint.directory.lookup import canonical, read_snapshot
 from beadline.checkpoint.directory.trace import time_text
 from beadline.checkpoint.ownership.holder import Pause, holder_of

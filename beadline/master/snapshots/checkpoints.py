@@ -16,9 +16,16 @@ from concurrent.futures import wait
 
 from beadline.checkpoint.cleanup.disposal import dispose_savepoint
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.coordinator.actions import Action, CheckpointKind, Complete, NotifyAborted, Take, Triggered
+from beadline.checkpoint.coordinator.actions import (
+    Action,
+    CheckpointKind,
+    Complete,
+    FailureReason,
+    NotifyAborted,
+    Take,
+    Triggered,
+)
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
-from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.ownership.lease import Fenced
 from beadline.checkpoint.storage.publishing import Stored

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Set
 
-from beadline.checkpoint.cleanup.claiming import check_claimable, claimable
+from beadline.checkpoint.cleanup.disposal import check_claimable, claimable
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.coordinator.retained import CompletedCheckpoint
+from beadline.checkpoint.coordinator.parts import CompletedCheckpoint
 from beadline.checkpoint.directory.lookup import Listed, folder_of, read_snapshot
 from beadline.checkpoint.directory.trace import Trace
 from beadline.checkpoint.settings import CheckpointSettings, ClaimMode

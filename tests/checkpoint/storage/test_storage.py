@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 import random
 import re
 import shutil
@@ -14,22 +13,19 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from beadline.checkpoint.contents.metadata import decode
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.directory.jobs import CheckpointDirectory
 from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.storage import durable
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.registry import SharedFiles
-from beadline.checkpoint.storage.verify import check_file, checks_of
 from beadline.errors import VersionError
 from beadline.state.segments import files as state_files
 from beadline.state.segments.files import SegmentFiles, read_file, read_segment
@@ -300,24 +296,15 @@ def _flip(path: str) -> None:
 
 def test_any_flipped_bit_of_a_segment_is_found(storage: FileJobStorage) -> None:
     stored = store(storage, 1, inline=None)
-    (check, _) = checks_of(stored.segments)
-    good = bytearray(Path(check.path).read_bytes())
+    path = min(stored.files())
+    good = bytearray(Path(path).read_bytes())
     for position in range(len(good)):
         bad = bytearray(good)
         bad[position] ^= 1 << (position % 8)
-        Path(check.path).write_bytes(bad)
-        assert check_file(check) is not None
-    Path(check.path).write_bytes(good)
-    assert check_file(check) is None
-
-
-def test_files_can_be_checked_elsewhere(storage: FileJobStorage) -> None:
-    stored = store(storage, 3)
-    os.unlink(sorted(stored.files())[0])
-    checks = pickle.loads(pickle.dumps(checks_of(stored.segments)))
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        problems = list(pool.map(check_file, checks))
-    assert [problem is not None for problem in problems] == [True, False, False, False]
+        Path(path).write_bytes(bad)
+        assert [problem.path for problem in storage.verify(stored)] == [path]
+    Path(path).write_bytes(good)
+    assert storage.verify(stored) == []
 
 
 def test_reading_a_damaged_segment_says_so(storage: FileJobStorage) -> None:

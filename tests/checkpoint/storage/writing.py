@@ -19,7 +19,9 @@ def write_on(directory: str, owner: str, retained: int) -> None:
     storage.delete(storage.orphans())
     kept = [listed.snapshot for listed in reversed(storage.completed()) if listed.snapshot is not None]
     shared = storage.state_folder(1, one_machine=True)
-    registry = SharedFiles.rebuilt([storage.owned_folder()], kept)
+    registry = SharedFiles([storage.owned_folder()])
+    for snapshot in kept:
+        registry.register(snapshot.checkpoint_id, snapshot.files())
     number = storage.highest_number()
     say("epoch", storage.epoch)
     while True:

@@ -19,8 +19,8 @@ from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.restart import FixedDelay, RestartStrategy
 from beadline.checkpoint.settings import CheckpointSettings, Storage
+from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
-from beadline.checkpoint.storage.verify import verify
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.connectors.files import RollingPolicy, RowFileSink
 from beadline.connectors.source import Position, StepSource

@@ -105,7 +105,7 @@ def test_a_checkpoint_that_can_not_be_written_fails_and_the_next_one_has_its_out
     with pytest.raises(BeadlineError, match=r"the checkpoint failed: .*No space left"):
         job.trigger().result(20)
     job.settled()
-    assert (job.checkpoints.pointers, job.checkpoints.registry.holders()) == ({}, ())
+    assert (job.checkpoints.pointers, job.checkpoints.registry.files()) == ({}, frozenset())
     job.step()
     assert job.engine.headers[-1].aborted == (1,)
     job.checkpoint()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.directory.jobs import CheckpointDirectory
 from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.ownership.lease import Fenced
