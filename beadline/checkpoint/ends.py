@@ -24,13 +24,8 @@ class Fate(Enum):
 
 
 class End(Enum):
-    """Why a job does not run any more.
-
-    A driver that is killed is not among them: it decides nothing, and leaves all that is there.
-
-    :ivar status: what its client sees
-    :ivar checkpoints: what happens to its checkpoints
-    """
+    """Why a job does not run any more, what its client sees, and what happens to its checkpoints. A driver that is
+    killed is not among them: it decides nothing, and leaves all that is there."""
 
     FINISHED = "finished", JobStatus.FINISHED, Fate.DELETED
     """It came to the end of its input."""

@@ -9,7 +9,7 @@ from types import TracebackType
 import typer
 
 from beadline.errors import BeadlineError
-from beadline.master import telling
+from beadline.master.reporting import telling
 
 
 def report_failure(error: Exception, script: Path) -> None:

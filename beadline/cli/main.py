@@ -21,7 +21,7 @@ from beadline.cli.script import (
     run_program,
 )
 from beadline.master import engines
-from beadline.master.telling import VERBOSE
+from beadline.master.reporting.telling import VERBOSE
 
 app = typer.Typer(
     name="beadline",

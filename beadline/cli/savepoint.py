@@ -92,7 +92,7 @@ def dispose(
 def _compare(
     snapshot: Snapshot, script: Path, args: list[str], options: dict[str, str], pyflink: bool, allow: bool
 ) -> Comparison:
-    from beadline.master.dry_run import ProgramReached, stop_at_execute
+    from beadline.master.definition import ProgramReached, stop_at_execute
     from beadline.master.upgrade.compatibility import compare
     from beadline.runtime.operators.describe import declared_states
 

@@ -6,7 +6,7 @@ import posixpath
 from enum import Enum
 from typing import Any, NoReturn
 
-from beadline.checkpoint import settings as keys
+from beadline.checkpoint.settings import Key
 from beadline.common.configuration import Configuration
 from beadline.common.without_java import WithoutJava
 from beadline.datastream.checkpoint_storage import (
@@ -142,7 +142,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def apply_to(self, configuration: Configuration) -> None:
         options.write(configuration, backend_settings.TYPE, "rocksdb")
         if self._incremental is not None:
-            options.write(configuration, keys.INCREMENTAL, self._incremental)
+            options.write(configuration, Key.INCREMENTAL, self._incremental)
         if self._storage_paths:
             options.write(configuration, backend_settings.DIRECTORIES, ",".join(self._storage_paths))
         if self._predefined_options is not None:
@@ -175,7 +175,7 @@ class _HeapWithStorage(HashMapStateBackend):
         super().apply_to(configuration)
         self._storage.apply_to(configuration)
         if self._savepoint_path is not None:
-            options.write(configuration, keys.SAVEPOINT_DIRECTORY, self._savepoint_path)
+            options.write(configuration, Key.SAVEPOINT_DIRECTORY, self._savepoint_path)
 
 
 class MemoryStateBackend(_HeapWithStorage):

@@ -15,18 +15,15 @@ _LOG = logging.getLogger("beadline")
 
 
 def begin(job: Job, running: Running) -> int | None:
-    """The first execution: from what the job was told to start from, or from the beginning.
-
-    :returns: the number of the checkpoint, as the others here do
-    """
+    """The first execution: from what the job was told to start from, if anything. Gives that checkpoint's number."""
     truth = running.new_truth(1)
     start = job.home.start
     if start is None:
-        running.do(running.checkpoints.started(0))
+        running.do(running.checkpoints.coordinator.start(running.now()))
     else:
         _restore(job, running, truth, start)
         _LOG.info("restored from %s", job.home.pointer)
-        running.do(running.checkpoints.restored(start.checkpoint_id, truth.step))
+        running.do(running.checkpoints.coordinator.restored(start.checkpoint_id, running.now(), truth.step))
     running.execute(1, truth)
     return start.checkpoint_id if start is not None else None
 
@@ -36,7 +33,7 @@ def go_on(running: Running, number: int) -> None:
     failed = running.execution
     assert failed is not None
     failed.truth.positions.update(failed.skipped)
-    running.do(running.checkpoints.restored(None, failed.truth.step))
+    running.do(running.checkpoints.coordinator.restored(None, running.now(), failed.truth.step))
     running.execute(number, failed.truth)
 
 
@@ -45,7 +42,7 @@ def go_back(job: Job, running: Running, number: int) -> int | None:
     truth = running.new_truth(number)
     running.checkpoints.quiet()
     id = _restore_newest(job, running, truth)
-    running.do(running.checkpoints.restored(id, truth.step))
+    running.do(running.checkpoints.coordinator.restored(id, running.now(), truth.step))
     running.execute(number, truth)
     return id
 
@@ -106,4 +103,4 @@ def _restore(job: Job, running: Running, truth: Truth, snapshot: Snapshot) -> No
     if len(running.sinks):
         truth.book.own(running.checkpoints.leave_behind(snapshot.checkpoint_id))
     running.sinks.restore(snapshot.committables())
-    job.home.drop_orphans(set(truth.book.live_files()) | set(running.checkpoints.needed()))
+    job.home.drop_orphans(set(truth.book.live_files()) | running.checkpoints.registry.files())

@@ -11,7 +11,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from beadline.checkpoint.contents.canonical import plan_of, settle, take_in
+from beadline.checkpoint.contents.canonical import settle, take_in, tasks_of
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
 from beadline.checkpoint.directory.lookup import canonical
 from beadline.checkpoint.storage.durable import Bundle
@@ -64,12 +64,12 @@ def publish(tasks: Tasks, snapshot: Snapshot, drafts: Sequence[OperatorDraft], f
 
 def _take_over(tasks: Tasks, shell: Snapshot, staged: str, now: int) -> tuple[list[Export], list[Exported]]:
     """Export what stays as it was."""
-    plan = plan_of(shell, staged)
-    if not plan.tasks:
+    planned = tasks_of(shell, staged)
+    if not planned:
         return [], []
-    reports = _run(tasks.over(list(enumerate(plan.tasks)), PlannedExports(now), REPORTS))
+    reports = _run(tasks.over(list(enumerate(planned)), PlannedExports(now), REPORTS))
     reports.sort(key=lambda report: report.task)
-    return list(plan.exports), [result for report in reports for result in report.results]
+    return [export for task in planned for export in task], [result for report in reports for result in report.results]
 
 
 def _put_together(

@@ -36,7 +36,7 @@ from beadline.datastream.data_stream import DataStream
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, FunctionSpec, SourceSpec
-from beadline.master.settings import JobSettings
+from beadline.master.definition import JobSettings
 from beadline.runtime.exchange.gate import MIN_WATERMARK
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.key_groups import default_max_parallelism

@@ -11,8 +11,8 @@ from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
 from beadline.checkpoint.restart import Decision, FixedDelay
 from beadline.connectors.source import Position, StepSource
-from beadline.master import news
 from beadline.master.job import JobMaster
+from beadline.master.reporting import news
 from beadline.runtime.messages import TaskAck
 from beadline.state.segments.files import read_segment
 from beadline.state.segments.version import SegmentRef, checksum_of

@@ -21,11 +21,11 @@ from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
-from beadline.master import living
-from beadline.master.engine import Descriptor
+from beadline.master import life
+from beadline.master.definition import JobSettings
+from beadline.master.engines.engine import Descriptor
+from beadline.master.engines.local import LocalDeployment, LocalEngine, Shipped, one_at_a_time
 from beadline.master.job import JobMaster
-from beadline.master.local import LocalDeployment, LocalEngine, Shipped, one_at_a_time
-from beadline.master.settings import JobSettings
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, TaskAck
 from beadline.runtime.worker import worker
@@ -209,7 +209,7 @@ class SteppedJob:
         """Let go of every function and store; the next step makes them again from what was sealed."""
         mine = self._master.execution
         with one_at_a_time:
-            worker.forget_all_but(tuple(name for name in living.executions() if name != mine))
+            worker.forget_all_but(tuple(name for name in life.executions() if name != mine))
 
 
 _started: weakref.WeakSet[JobMaster] = weakref.WeakSet()

@@ -17,7 +17,7 @@ from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Types
 from beadline.datastream import KeyedProcessFunction
 from beadline.datastream.environment import options
-from beadline.master.clocks import ProcessingTime
+from beadline.master.definition import ProcessingTime
 from tests.datastream.jobs import environment
 
 HOUR = 3_600_000

@@ -18,10 +18,10 @@ from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, SourceSpec
-from beadline.master.engine import Descriptor
+from beadline.master.definition import JobSettings
+from beadline.master.engines.engine import Descriptor
+from beadline.master.engines.local import LocalDeployment, Shipped
 from beadline.master.execution import Planned
-from beadline.master.local import LocalDeployment, Shipped
-from beadline.master.settings import JobSettings
 from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.exchange.rows import WireRow
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput

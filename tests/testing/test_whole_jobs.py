@@ -13,7 +13,7 @@ from beadline.common import Configuration, WatermarkStrategy
 from beadline.common.restart_strategy import RestartStrategies
 from beadline.datastream import DataStream, MapFunction, StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
-from beadline.master.local import LocalEngine
+from beadline.master.engines.local import LocalEngine
 from beadline.testing import AwaitCheckpoint, Crash, EndStep, TestSource, VerifyingSink
 from tests.testing.test_on_spark import KEYS, RECORDS, Totals, expected, with_events
 

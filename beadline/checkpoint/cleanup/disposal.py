@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from beadline.checkpoint.cleanup.removal import is_state_file, remove_claimed, remove_job, remove_known
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.directory.jobs import CheckpointDirectory, Job
+from beadline.checkpoint.directory.jobs import CheckpointDirectory, Job, Trace, read_trace, trace_path, write_trace
 from beadline.checkpoint.directory.lookup import CHECKPOINT, folder_of, list_job, read_snapshot
-from beadline.checkpoint.directory.trace import Trace, read_trace, trace_path, write_trace
 from beadline.checkpoint.ownership.holder import holder_of
 from beadline.graph.program import Program
 from beadline.state.segments.files import base_name, delete_file, join, parent, size_of
@@ -22,13 +21,7 @@ from beadline.state.segments.files import base_name, delete_file, join, parent, 
 
 @dataclass(frozen=True)
 class Disposed:
-    """What was removed.
-
-    :ivar folder: where it was
-    :ivar files: how many files went
-    :ivar bytes: how large they were
-    :ivar is_gone: whether the folder is gone too; it stays if there is something else in it
-    """
+    """What was removed. The folder stays if there is something else in it."""
 
     folder: str
     files: int
@@ -43,8 +36,6 @@ def dispose_savepoint(path: str) -> Disposed:
     2. refuse the checkpoint of a job that still runs
     3. remove ``_metadata``, so that nobody starts from an incomplete snapshot
     4. remove its files; of a checkpoint those that no other checkpoint of its job needs
-
-    :param path: the folder, or the ``_metadata`` in it
     """
     snapshot = read_snapshot(path)
     folder = folder_of(path)
@@ -107,13 +98,8 @@ def check_claimable(pointer: str, snapshot: Snapshot) -> None:
 
 
 def claimable(files: Iterable[str], claimed: str | None = None) -> frozenset[str]:
-    """The files that may be deleted when this job no longer needs them.
-
-    Only those with names that Beadline makes; and of a folder that checkpoints of another job share, only those that
-    none of them needs.
-
-    :param claimed: the folder of the claimed snapshot, which needs its files no longer than this job does
-    """
+    """The files that may be deleted when this job no longer needs them: those with names that Beadline makes; and of a
+    folder that checkpoints of another job share, only those that none of them needs, ``claimed`` not counted."""
     by_job: dict[str, set[str]] = {}
     for path in files:
         if is_state_file(path):
@@ -134,8 +120,7 @@ def leave_trace(directory: CheckpointDirectory, trace: Trace) -> None:
 
 
 def make_room(folder: str) -> None:
-    """A new job is about to take the folder of a finished one. If that one died while it cleaned up, it left
-    checkpoints, and nobody may go on from them."""
+    """A new job takes the folder of a finished one, which may have died while it removed its checkpoints."""
     if read_trace(folder) is None:
         return
     try:
@@ -145,8 +130,7 @@ def make_room(folder: str) -> None:
 
 
 def job_begins(directory: CheckpointDirectory, job_id: str, job_name: str, program: Program) -> None:
-    """A driver has taken a job, which has therefore not finished. The notes of earlier
-    runs of its program no longer count."""
+    """A driver has taken a job, which has not finished. The notes of earlier runs of its program no longer count."""
     path = trace_path(directory.job_folder(job_id))
     try:
         delete_file(path)

@@ -32,6 +32,8 @@ _PART = r"part-\d{1,9}-[0-9a-f]{32}\.parquet"
 PART_FILE = re.compile(rf"{_PART}|\.{_PART}\.[0-9a-f]{{8}}|{_DRAFT}")
 TEMPORARY = re.compile(r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat)-\d{1,9}|ended|history|_metadata)\.[0-9a-f]{8}")
 EPOCH = re.compile(r"\d{1,9}")
+#: Tells people what has happened to the job.
+HISTORY = "history"
 
 
 def is_state_file(path: str) -> bool:
@@ -41,10 +43,8 @@ def is_state_file(path: str) -> bool:
 
 
 def remove_known(folder: str) -> bool:
-    """Remove a checkpoint's or savepoint's own files, ``_metadata`` first, and the folder if nothing is left in it.
-
-    False if there is something else in it.
-    """
+    """Remove a checkpoint's or savepoint's own files, ``_metadata`` first, and the folder; False if that is not
+    empty."""
     delete_file(join(folder, metadata.METADATA))
     for entry in entries_of(folder):
         path = join(folder, entry.name)
@@ -79,11 +79,8 @@ def remove_metadata(folder: str) -> None:
 
 
 def remove_claimed(path: str) -> None:
-    """Remove a file of a claimed snapshot, and the folders of the snapshot that are empty then.
-
-    ``shared`` folders stay: they belong to a job. If a crash has left the ``_metadata`` of a claimed savepoint, that
-    goes first.
-    """
+    """Remove a file of a claimed snapshot, and the folders of the snapshot that are empty then; ``shared`` folders stay
+    with their job. If a crash has left the ``_metadata`` of a claimed savepoint, that goes first."""
     if _is_shared(parent(path)):
         delete_file(path)
         return
@@ -123,19 +120,10 @@ def remove_if_empty(folder: str) -> bool:
     return True
 
 
-#: Tells people what has happened to the job.
-HISTORY = "history"
-
-
 def orphans_in(job: str, referenced: Iterable[str], epoch: int) -> list[str]:
-    """What crashed or fenced drivers left in a job's folder: segments that no completed checkpoint needs, half-written
-    files, checkpoints that are unfinished or don't count.
-
-    Only names that Beadline makes are looked at.
-
-    :param referenced: files that are needed beyond those of the completed checkpoints
-    :param epoch: of the driver that has the job
-    """
+    """What crashed or fenced drivers left in a job's folder: segments that neither a completed checkpoint nor
+    ``referenced`` names, half-written files, checkpoints that are unfinished or don't count. Only names that Beadline
+    makes are looked at."""
     needed = {canonical(path) for path in referenced}
     found, all_known = [], True
     for entry in entries_of(job):
@@ -176,11 +164,9 @@ def _segments_in(shared: str) -> Iterator[str]:
 
 
 def remove_job(job: str, comes_again: bool = False) -> bool:
-    """Remove the folder of a job that has ended and kept no checkpoint; False if there is something left in it.
-
-    :param comes_again: another job may use the folder: the last lease and its fence stay, so that no epoch is taken
-        twice, and a driver of this job that wakes up late finds itself fenced
-    """
+    """Remove the folder of a job that has ended and kept no checkpoint; False if there is something left in it. If
+    another job may use it, the last lease and its fence stay: no epoch is taken twice, and a driver of this job that
+    wakes up late finds itself fenced."""
     if any(CHECKPOINT.fullmatch(entry.name) for entry in entries_of(job)):
         return False
     with explained(f"can't remove {job}"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from beadline.checkpoint.settings import DIRECTORY
+from beadline.checkpoint.settings import Key
 from beadline.errors import BeadlineError
 from beadline.graph.program import Program
 from beadline.state.description import StateDescription
@@ -95,7 +95,6 @@ class OperatorSnapshot:
 class Snapshot:
     """A sealed step of a job.
 
-    :ivar step: the sealed step
     :ivar unaligned: taken while a later step was running
     :ivar in_flight: of an unaligned one: for each source's uid, the position after the step that was running
     :ivar timestamp: when it was triggered, in milliseconds
@@ -153,12 +152,8 @@ class Snapshot:
 
 
 @contextlib.contextmanager
-def explained(what: str, option: str = DIRECTORY) -> Iterator[None]:
-    """Raise what the file system says as an error of Beadline.
-
-    :param what: what can't be done
-    :param option: the one that chooses the directory
-    """
+def explained(what: str, option: str = Key.DIRECTORY) -> Iterator[None]:
+    """Raise what the file system says as an error of Beadline; ``option`` chooses the directory."""
     try:
         yield
     except OSError as error:

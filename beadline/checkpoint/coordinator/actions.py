@@ -56,10 +56,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Take:
-    """Write this sealed step, then tell ``written`` or ``failed``.
-
-    :ivar in_flight: the step that runs and was overtaken; its offsets are noted in the checkpoint
-    """
+    """Write this sealed step, then tell ``written`` or ``failed``. ``in_flight``: the running step it has overtaken."""
 
     id: int
     step: int

@@ -51,12 +51,7 @@ _MAX_WAITING = 1000
 
 
 class CheckpointCoordinator:
-    """Decides on checkpoints; :meth:`start` lets it begin.
-
-    :param next_id: the id of the first checkpoint; after those of the run that is continued
-    :param completed: checkpoints of an earlier run that are now this job's own, so that newer ones replace them
-    :param wall: what time it is for people, given the time of an event; for statistics
-    """
+    """Decides on checkpoints. ``completed`` ones of an earlier run are now this job's own; ``wall`` is for people."""
 
     def __init__(
         self,
@@ -143,13 +138,11 @@ class CheckpointCoordinator:
         return self._pause(FailureReason.JOB_FAILURE)
 
     def restored(self, id: int | None, now: int, step: int) -> list[Action]:
-        """The job runs again, from that checkpoint, or from the beginning if there is none.
+        """The job runs again, from that checkpoint and its step, or from the beginning if there is none.
 
         1. newer completed checkpoints no longer count; the next one to complete discards them
         2. ids continue after the highest that was ever used
         3. the clock starts over
-
-        :param step: the step it holds
         """
         self._check_open()
         self._tell(now)
@@ -193,11 +186,9 @@ class CheckpointCoordinator:
         return self._settle()
 
     def step_sealed(self, step: int, now: int, final: bool = False) -> list[Action]:
-        """The running step is sealed; checkpoints that waited for it take it. ``final``: it was the job's last step.
-
-        A final step calls for a checkpoint of its own, which waits for no pause: without it, the output since the
-        last one would never be committed.
-        """
+        """The running step is sealed; checkpoints that waited for it take it. A final step, the job's last, calls for a
+        checkpoint of its own, which waits for no pause: without it, the output since the last one would never be
+        committed."""
         if not self._active:
             return []
         self._steps.seal(step)
@@ -218,12 +209,9 @@ class CheckpointCoordinator:
         return self._settle()
 
     def trigger(self, now: int, kind: CheckpointKind = CheckpointKind.CHECKPOINT, request: Any = None) -> list[Action]:
-        """Somebody asks for a checkpoint or a savepoint.
-
-        A checkpoint waits until fewer than the allowed number are open, but for no pause; a savepoint waits for
-        neither, takes nobody's place, and has no timeout: large state takes long. The answer is
-        ``Triggered`` with this ``request``, at once or later, or ``Rejected``.
-        """
+        """Somebody asks for a checkpoint or a savepoint. A checkpoint waits until fewer than the allowed number are
+        open, but for no pause; a savepoint waits for neither, takes nobody's place, and has no timeout: large state
+        takes long. The answer is ``Triggered`` with this ``request``, at once or later, or ``Rejected``."""
         self._tell(now)
         if not self._active or self._steps.closed_by_sources(self.settings) or self.is_stopping:
             return [Rejected(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING), *self._settle()]

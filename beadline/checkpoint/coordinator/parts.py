@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.checkpoint.coordinator.actions import CheckpointKind, FailJob, FailureReason
-from beadline.checkpoint.settings import TOLERABLE_FAILURES, CheckpointSettings
+from beadline.checkpoint.settings import CheckpointSettings, Key
 from beadline.errors import BeadlineError
 
 
 @dataclass
 class Pending:
-    """A checkpoint that has begun and not ended.
-
-    :ivar waits_for: the step that ran when it was triggered
-    :ivar step: the sealed step that it holds, once it is taken
-    :ivar in_flight: the step that it has overtaken
-    """
+    """An open checkpoint. It ``waits_for`` the running step, or has overtaken it, and then holds the sealed
+    ``step``."""
 
     id: int
     kind: CheckpointKind
@@ -91,10 +87,8 @@ class CompletedCheckpoint:
 
 
 class RetainedCheckpoints:
-    """The newest completed checkpoints, and those that no longer count because the job went back further.
-
-    None is discarded before a newer checkpoint has completed, or the job has ended.
-    """
+    """The newest completed checkpoints; those beyond, or that the job has gone back from, go when a newer one
+    completes."""
 
     def __init__(self, number: int, checkpoints: Iterable[CompletedCheckpoint] = ()) -> None:
         self._number = number
@@ -132,12 +126,8 @@ class RetainedCheckpoints:
 
 
 class Schedule:
-    """A checkpoint every ``period_ms``, later if the pause after the last one is not over.
-
-    The first comes after a whole period: a job that fails at once has nothing to save, and equal runs are alike.
-
-    :param period_ms: ``None`` if the clock asks for none
-    """
+    """A checkpoint every ``period_ms``, None for never; later if the pause after the last one is not over. The first
+    comes after a whole period: a job that fails at once has nothing to save, and equal runs are alike."""
 
     def __init__(self, period_ms: int | None, min_pause_ms: int) -> None:
         self._period = period_ms
@@ -170,10 +160,7 @@ class Schedule:
 
 
 class FailureTolerance:
-    """Counts the checkpoints that fail in a row, by the reasons that count; a success starts over.
-
-    :param tolerable: how many may fail; ``None`` for any number
-    """
+    """Counts the checkpoints that fail in a row, by the reasons that count; ``tolerable`` is None for any number."""
 
     def __init__(self, tolerable: int | None) -> None:
         self.in_row = 0
@@ -186,10 +173,8 @@ class FailureTolerance:
         self._last_success = max(self._last_success, id)
 
     def failed(self, id: int, kind: CheckpointKind, reason: FailureReason, message: str) -> FailJob | None:
-        """A checkpoint has failed; gives what to do if it was one too many. After that the count starts over.
-
-        A failure of a checkpoint older than the last success does not count.
-        """
+        """A checkpoint has failed; gives what to do if it was one too many. One older than the last success does not
+        count."""
         counts = reason.counts_for_savepoints if kind.is_savepoint else reason.counts
         if not counts or id < self._last_success:
             return None
@@ -200,5 +185,5 @@ class FailureTolerance:
         self.in_row = 0
         why = f"{reason.value} {message}".strip()
         return FailJob(
-            f"{row}, and {TOLERABLE_FAILURES} tolerates {self._tolerable}. Checkpoint {id} was the last: {why}"
+            f"{row}, and {Key.TOLERABLE_FAILURES} tolerates {self._tolerable}. Checkpoint {id} was the last: {why}"
         )

@@ -24,15 +24,9 @@ class CheckpointStatus(Enum):
 
 @dataclass(frozen=True)
 class CheckpointStats:
-    """One checkpoint; times in milliseconds since 1970, ``None`` for what has not come yet.
-
-    They follow from the time of the trigger and from how long things took: they make sense even if the machine's clock
-    was set meanwhile.
-
-    :ivar taken_at: when its step was sealed or overtaken
-    :ivar size: bytes that were written for it
-    :ivar full_size: bytes of all the state it refers to
-    """
+    """One checkpoint; times in milliseconds since 1970, ``None`` for what has not come yet. They follow from the time
+    of the trigger and how long things took, so they make sense even if the machine's clock was set meanwhile. ``size``
+    was written for it, ``full_size`` is all the state it refers to."""
 
     id: int
     kind: CheckpointKind
@@ -92,10 +86,8 @@ class CheckpointStats:
 
 
 class CheckpointStatistics:
-    """All that is known; only the newest records are kept, and those of checkpoints that are running.
-
-    :param wall: what time it is for people, given the coordinator's time
-    """
+    """The newest records, and those of checkpoints that are running. ``wall`` makes the coordinator's time one for
+    people."""
 
     def __init__(self, wall: Callable[[int], int] = int) -> None:
         self._wall = wall

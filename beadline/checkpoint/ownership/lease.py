@@ -93,12 +93,7 @@ _held: set[str] = set()
 
 
 class Fenced(BeadlineError):
-    """This driver no longer has the job, and may not publish anything: mostly because another one took over.
-
-    :ivar epoch: the epoch that was held
-    :ivar by_epoch: the epoch of the driver that took over; None if nobody knows of one
-    :ivar by: who took over
-    """
+    """This driver no longer has the job, mostly because another one took over, and may not publish anything."""
 
     def __init__(self, folder: str, epoch: int, why: str, by_epoch: int | None = None, by: str = "nobody") -> None:
         self.epoch, self.by_epoch, self.by = epoch, by_epoch, by
@@ -118,10 +113,7 @@ class Claim:
 
 
 class Lease:
-    """The right to publish checkpoints of the job in a folder, until somebody else acquires the next epoch.
-
-    :ivar epoch: from 1 up; use it in names that a fenced driver must not collide with
-    """
+    """The right to publish checkpoints of the job in a folder, until somebody else acquires the next epoch."""
 
     def __init__(self, folder: str, epoch: int, name: str, owner: str, token: str) -> None:
         self.folder = folder
@@ -142,9 +134,7 @@ class Lease:
         1. create the lease of the next epoch
         2. read which checkpoints count
         3. write the fence with the list of them
-        4. look for a higher lease
-
-        :raises Fenced: if yet another driver took over meanwhile
+        4. look for a higher lease: yet another driver may have taken over meanwhile
         """
         owner = owner or f"{_user()}@{socket.gethostname()} (process {os.getpid()})"
         since = datetime.fromtimestamp(clock(), timezone.utc).isoformat(timespec="milliseconds")
@@ -166,19 +156,14 @@ class Lease:
         return lease
 
     def check(self) -> None:
-        """Look whether this driver still holds the job.
-
-        :raises Fenced: if not
-        :raises OSError: if that is unknown now, because the whole folder can't be reached
-        """
+        """Raise Fenced if this driver no longer holds the job, and OSError if the folder can't be reached now."""
         claims = claims_in(self.folder)
         if not claims and not is_folder(self.folder):
             raise FileNotFoundError(errno.ENOENT, "The folder of the job is away", self.folder)
         self._look(claims)
 
     def check_after_publishing(self) -> None:
-        """The last look of a publisher. If that is unknown, the answer is no: the job stops, and the next driver
-        decides."""
+        """The last look of a publisher. If nobody knows, the answer is no: the next driver decides."""
         try:
             claims = claims_in(self.folder)
         except OSError as error:
@@ -197,8 +182,8 @@ class Lease:
             self._beat.stop()
 
     def release(self) -> None:
-        """The driver has ended in good order. It only says so: the epoch stays taken, and the next driver takes the
-        next one."""
+        """The driver has ended in good order, and says so. The epoch stays taken: the next driver takes the next
+        one."""
         self.let_go()
         path = join(self.folder, self._name)
         with contextlib.suppress(OSError, ValueError):

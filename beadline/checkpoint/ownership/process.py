@@ -14,14 +14,14 @@ from typing import Any
 
 from beadline.state.segments.files import read_file, write_file
 
+EVERY_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0
+
 
 @dataclass(frozen=True)
 class Process:
-    """A process of some machine.
-
-    :ivar place: the machine since it was started, and the container: only there the number means this process
-    :ivar started: when it began, in the words of the system; empty if nobody knows
-    """
+    """A process of some machine; ``place`` (the machine since it was started, the container) says whose number it
+    is."""
 
     place: str
     number: int
@@ -36,10 +36,7 @@ class Process:
             return None
 
     def is_running(self, here: Process) -> bool | None:
-        """Whether it still exists, stopped or not; None if that can't be told from here.
-
-        :param here: this process
-        """
+        """Whether it still exists, stopped or not; None if that can't be told from ``here``, this process."""
         if self.place != here.place:
             return None
         try:
@@ -96,10 +93,6 @@ def _look_up(number: int) -> tuple[str, str]:
     return (said[0], said[1].strip()) if len(said) == 2 else ("", "")
 
 
-EVERY_SECONDS = 5.0
-_PATIENCE_SECONDS = 10.0
-
-
 class Beat:
     """Counts in a file from a thread of its own, until it is stopped or the process dies."""
 
@@ -109,9 +102,6 @@ class Beat:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="beadline-beat", daemon=True)
         self._thread.start()
-
-    def __repr__(self) -> str:
-        return f"<Beat {self._path}, {'stopped' if self._stopped.is_set() else 'going'}>"
 
     def stop(self) -> None:
         """Nothing is written afterwards, so that the file can be removed."""

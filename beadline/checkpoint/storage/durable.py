@@ -23,10 +23,7 @@ _Part = tuple[int, int, str | None]
 
 @dataclass(frozen=True)
 class Bundle:
-    """Where the new files of a snapshot are written, and where they will be once it is published.
-
-    :ivar inline_threshold: segments up to this size stay inline
-    """
+    """Where the new files of a snapshot are written, where they will be when it is published, and what stays inline."""
 
     folder: str
     published: str
@@ -168,11 +165,8 @@ class DurableFiles:
         return checksum
 
     def _sync_file(self, path: str) -> int | None:
-        """Make one file durable and give its size.
-
-        The system reports a failed sync once and may drop what it could not write: a second sync would succeed
-        and prove nothing. So a file that failed is written again.
-        """
+        """Make one file durable and give its size. The system reports a failed sync once and may drop what it could not
+        write: a second sync would succeed and prove nothing. So a file that failed is written again."""
         size = size_of(path)
         if size is None:
             return None

@@ -7,8 +7,8 @@ A job's folder looks as in Flink::
         chk-17/_metadata     a completed checkpoint: what it holds and which segments it needs
         lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.ownership.lease
         beat-…               whether that driver is alive, see beadline.checkpoint.ownership.holder
-        history              what has happened to the job, for people, see beadline.master.news
-        ended                the job has finished, see beadline.checkpoint.directory.trace: nothing else is left then
+        history              what has happened to the job, for people, see beadline.master.reporting.news
+        ended                the job has finished, see beadline.checkpoint.directory.jobs: nothing else is left then
 
 A checkpoint completes in this order: everything it needs is durable; then its folder, made under another name, appears
 as ``chk-N`` in one rename. A crash at any moment leaves the old checkpoints and at most files that look unfinished.
@@ -27,9 +27,8 @@ from beadline.checkpoint.cleanup import disposal
 from beadline.checkpoint.cleanup.removal import HISTORY, STAGED, orphans_in, remove_job, remove_known
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
-from beadline.checkpoint.directory.jobs import CheckpointDirectory
+from beadline.checkpoint.directory.jobs import CheckpointDirectory, Trace
 from beadline.checkpoint.directory.lookup import CHECKPOINT, Listed, folder_of, read_snapshot
-from beadline.checkpoint.directory.trace import Trace
 from beadline.checkpoint.ownership.lease import Lease
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.checkpoint.storage.publishing import DEFAULT_INLINE_THRESHOLD, Stored, publish_checkpoint
@@ -51,13 +50,7 @@ _USED = re.compile(r"\.?chk-(\d{1,18})(\.[0-9a-f]{8})?")
 
 
 class FileJobStorage(JobStorage):
-    """A job's folder below a directory, and the lease on it.
-
-    Until it is acquired, nobody looks for other drivers.
-
-    :param inline_threshold: segments up to this size stay in ``_metadata``
-    :ivar folder: the job's; its lease is there too
-    """
+    """A job's folder below a directory, and the lease on it. Until it is acquired, nobody looks for other drivers."""
 
     survives_driver = True
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.directory.lookup import Listed
-from beadline.checkpoint.settings import MAX_STATE_SIZE
+from beadline.checkpoint.settings import Key
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.errors import ConfigurationError, VersionError
@@ -25,12 +25,8 @@ _POINTER = re.compile(r"memory:(?P<job>.+)/chk-(?P<number>\d+)")
 
 
 class MemoryJobStorage(JobStorage):
-    """Keeps all of a checkpoint in the driver, the content of its segment files included.
-
-    No other driver can have the job, so there is no lease to check and nothing to tell others.
-
-    :param max_state_size: how many bytes the state of one subtask may have
-    """
+    """Keeps all of a checkpoint in the driver, its segments included. There is no other driver, and no lease to
+    check."""
 
     survives_driver = False
 
@@ -98,7 +94,7 @@ class MemoryJobStorage(JobStorage):
                     raise SnapshotError(
                         f"the state of operator '{operator.name}', subtask {subtask}, has {size} bytes, and "
                         f"checkpoints in the driver's memory take at most {self._max_state_size} per subtask "
-                        f"({MAX_STATE_SIZE}). Keep checkpoints in files: set execution.checkpointing.dir"
+                        f"({Key.MAX_STATE_SIZE}). Keep checkpoints in files: set execution.checkpointing.dir"
                     )
 
     def _inline(self, segment: SegmentRef, fresh: dict[tuple[str, int, int], bytes]) -> SegmentRef:

@@ -19,7 +19,7 @@ from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
 from beadline.checkpoint.directory.lookup import canonical
 from beadline.checkpoint.ownership.lease import counts
-from beadline.checkpoint.settings import SAVEPOINT_DIRECTORY
+from beadline.checkpoint.settings import Key
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.state.segments.files import (
     base_name,
@@ -45,12 +45,8 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Stored:
-    """A checkpoint that has completed.
-
-    :ivar pointer: where it is; what ``-s`` takes
-    :ivar snapshot: as it was stored: every segment durable, with a checksum
-    :ivar written: how many bytes are new with it, segments that tasks wrote since the last one included
-    """
+    """A checkpoint that has completed: where it is (what ``-s`` takes), the snapshot with every segment durable and
+    with a checksum, and how many bytes are new with it, segments that tasks wrote since the last one included."""
 
     pointer: str
     snapshot: Snapshot
@@ -58,11 +54,8 @@ class Stored:
 
 
 def publish_checkpoint(folder: str, data: bytes, number: int, check: Callable[[], None]) -> None:
-    """Make a checkpoint appear as ``chk-N`` in its job's folder; it never replaces another one.
-
-    :param data: its ``_metadata``
-    :param check: looks at the lease; asked last before the checkpoint appears
-    """
+    """Make a checkpoint appear as ``chk-N``, never in place of another one; ``check`` looks at the lease just
+    before."""
     if local_path(folder) is None:
         _refuse_if_taken(folder, number)
         check()
@@ -118,16 +111,14 @@ def publish_savepoint(
     """Make a savepoint appear as a folder that does not exist yet.
 
     1. make the folder under another name (on object stores: without ``_metadata``)
-    2. put the state into it, and make that durable
+    2. fill it with the state, or with copies of the segments as they are, and make that durable
     3. write ``_metadata``, and publish by rename
 
     If anything fails, nothing is left.
-
-    :param fill: puts the state into the folder; if it is None, the segments are copied as they are
     """
     local = local_path(folder)
     fill = fill or _copy_segments
-    with explained(f"can't write the savepoint {folder}", SAVEPOINT_DIRECTORY):
+    with explained(f"can't write the savepoint {folder}", Key.SAVEPOINT_DIRECTORY):
         make_folder(parent(folder))
         staged = folder if local is None else _staged(folder)
         make_folder(staged)

@@ -14,12 +14,8 @@ from beadline.state.segments.files import local_path
 
 
 class SharedFiles:
-    """Counts references to files.
-
-    A holder is a checkpoint's number. Register a checkpoint when its snapshot is taken, before it is written: until it
-    completes or fails its files are needed too.
-
-    :param folders: the folders whose files this job owns: its ``shared`` folder
+    """Counts references to files; those in ``folders`` are this job's own. A holder is a checkpoint's number. Register
+    a checkpoint when its snapshot is taken, before it is written: until it completes or fails its files are needed too.
     """
 
     def __init__(self, folders: Iterable[str]) -> None:
@@ -27,9 +23,6 @@ class SharedFiles:
         self._holders: dict[int, frozenset[str]] = {}
         self._counts: Counter[str] = Counter()
         self._claimed: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"<SharedFiles: {len(self._counts)} files, {len(self._holders)} holders>"
 
     def claim(self, files: Iterable[str]) -> None:
         """Own these files too, wherever they are: those of a snapshot that was restored in claim mode."""

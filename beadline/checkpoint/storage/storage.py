@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 from beadline.checkpoint.cleanup.removal import remove_claimed, remove_metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, explained
+from beadline.checkpoint.directory.jobs import Trace
 from beadline.checkpoint.directory.lookup import Listed, folder_of
-from beadline.checkpoint.directory.trace import Trace
 from beadline.checkpoint.ownership.lease import Fenced
 from beadline.checkpoint.storage.durable import Problem, verify
 from beadline.checkpoint.storage.publishing import (
@@ -36,8 +36,7 @@ class JobStorage(ABC):
     3. :meth:`leave_trace` if the job has finished, before anything is removed
     4. :meth:`release`, and :meth:`remove` if nobody can resume the job
 
-    :param inline_threshold: segments up to this size stay in ``_metadata``
-    :ivar survives_driver: whether a new driver can resume the job from here
+    Segments up to ``inline_threshold`` stay in ``_metadata``. If it survives the driver, a new one can resume the job.
     """
 
     survives_driver: bool
@@ -54,23 +53,13 @@ class JobStorage(ABC):
         return 0
 
     def acquire(self, is_new: bool = False) -> None:
-        """Take the job, and fence the driver that had it.
-
-        :param is_new: a new job begins here: first remove what is left of a finished one
-        """
+        """Take the job, and fence the driver that had it. If it is new, first remove what is left of a finished one."""
 
     def check(self) -> None:
-        """Look whether this driver still has the job.
-
-        :raises Fenced: another driver took over; delete and publish nothing
-        :raises OSError: that is unknown now
-        """
+        """Look whether this driver still has the job: raises Fenced, or OSError if that is unknown now."""
 
     def check_if_reachable(self) -> None:
-        """The same, but the job goes on if that is unknown now.
-
-        :raises Fenced: another driver took over
-        """
+        """The same, but the job goes on if that is unknown now."""
         with contextlib.suppress(OSError):
             self.check()
 
@@ -102,11 +91,7 @@ class JobStorage(ABC):
 
     @abstractmethod
     def remove(self, comes_again: bool = False) -> bool:
-        """Remove the place of a job that has ended and kept no checkpoint; False if there is something left in it, or
-        another driver has it.
-
-        :param comes_again: another job may use the place
-        """
+        """Remove the place of a job that kept no checkpoint; False if it is not empty, or another driver has it."""
 
     # -- what people want to know of it later
 
@@ -131,19 +116,11 @@ class JobStorage(ABC):
 
     @abstractmethod
     def write(self, snapshot: Snapshot, copy_foreign: bool = False) -> Stored:
-        """Make a checkpoint complete, or raise and leave nothing that looks complete.
-
-        :param copy_foreign: copy segments of other folders to this job's, so that the snapshot it was restored from can
-            go
-        :raises Fenced: another driver took over; delete and commit nothing
-        """
+        """Make a checkpoint complete, or raise and leave nothing that looks complete. ``copy_foreign``: copy segments
+        of other folders to this job's, so that the snapshot it was restored from can go."""
 
     def write_savepoint(self, snapshot: Snapshot, directory: str, fill: Fill | None = None) -> Stored:
-        """Write a savepoint: a folder that holds all it needs, and can be moved and copied.
-
-        :param directory: where to put the folder
-        :param fill: puts the state into the folder; if it is None, the segments are copied as they are
-        """
+        """Write a savepoint to a folder of its own in ``directory``, which holds all it needs, and can be moved."""
         folder = savepoint_folder(directory, snapshot.job_id)
         return publish_savepoint(snapshot, folder, fill, self._inline_threshold)
 
@@ -175,13 +152,9 @@ class JobStorage(ABC):
 
     @abstractmethod
     def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
-        """What crashed or fenced drivers left, and nobody needs.
-
-        Call it with the job acquired and no step under way: segments of a step that is not sealed are needed by nobody
-        yet. While a checkpoint is being written nothing is an orphan.
-
-        :param referenced: files that are needed beyond those of the completed checkpoints
-        """
+        """What crashed or fenced drivers left, and nobody needs; ``referenced`` files are needed beyond those of the
+        completed checkpoints. Call it with the job acquired and no step under way: segments of a step that is not
+        sealed are needed by nobody yet. While a checkpoint is being written nothing is an orphan."""
 
     def discard_claimed(self, pointer: str) -> None:
         """A snapshot that the job has claimed is subsumed. Its files are the registry's affair."""

@@ -12,8 +12,8 @@ from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from beadline.errors import ConfigurationError
-from beadline.master import engines, poison
-from beadline.master.settings import JobSettings
+from beadline.master import engines, failures
+from beadline.master.definition import JobSettings
 from beadline.master.shipping.dependencies import Dependencies, PythonArchive, Requirements, python_file
 from beadline.master.upkeep.pacing import Limits
 from beadline.state import backend_settings
@@ -73,7 +73,7 @@ _EFFECTIVE = {
     STEP_FIRST_RECORDS,
     *(CHECKPOINT_KEYS - _CHECKPOINT_KEYS_WITHOUT_EFFECT),
     *backend_settings.KEYS,
-    *poison.KEYS,
+    *failures.POISON_KEYS,
     *restart.KEYS,
 }
 # Options set to their only supported value: no warning.
@@ -133,7 +133,7 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         limits=limits,
         checkpoints=checkpoints,
         restart=restart.restart_strategy(configuration, checkpointing=checkpoints.enabled),
-        poison=poison.PoisonSettings.from_configuration(configuration),
+        poison=failures.PoisonSettings.from_configuration(configuration),
         backend=_backend(configuration),
         dependencies=dependencies or Dependencies(),
     )

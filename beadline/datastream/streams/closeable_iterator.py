@@ -6,7 +6,7 @@ import queue
 from collections import deque
 from typing import Any
 
-from beadline.master.control import MasterControl
+from beadline.master.client.control import MasterControl
 
 
 class CloseableIterator:

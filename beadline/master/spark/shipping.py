@@ -22,8 +22,7 @@ import xxhash
 import beadline
 from beadline import pyflink_alias
 from beadline.errors import ConfigurationError
-from beadline.master.shipping.dependencies import Dependencies, archive_ending
-from beadline.master.shipping.requirements import requirements_archive
+from beadline.master.shipping.dependencies import Dependencies, archive_ending, requirements_archive
 from beadline.master.shipping.shipment import added_modules, is_package, put_on_own_path
 from beadline.master.shipping.user_code import (
     MOST_DATA,
@@ -49,8 +48,7 @@ _TESTS = frozenset({"tests", "conftest"})
 
 
 def ship_modules(engine: SparkEngine, wanted: Dependencies | None = None) -> None:
-    """Send Beadline itself (unless the workers have it installed), the user's modules and what the program asked for,
-    and name these as the surroundings of the engine's workers."""
+    """Send Beadline itself (unless the workers have it), the user's modules and what the program asked for."""
     with _one_at_a_time:
         _ship_modules(engine, wanted or Dependencies())
 
@@ -107,10 +105,7 @@ def _about_left_out(code: UserCode) -> str:
 
 
 def _ship_python_file(engine: SparkEngine, path: str) -> tuple[list[Unpacked], list[Unpacked]]:
-    """What comes first on the path and what comes last.
-
-    If a folder is a package, it is imported by its name. Its modules are found by theirs as well, but last: they may
-    have names of standard ones."""
+    """What comes first on the path and what comes last: modules in a package, which may have names of standard ones."""
     if os.path.isfile(path) and not path.endswith(".py"):
         return [Unpacked(engine.add_archive(_linked("files", path)))], []
     base = os.path.basename(path)

@@ -1,32 +1,38 @@
-"""Keeping state small while steps run: merging its files, and deleting those that nobody needs."""
+"""Tasks that run while steps do: merging state, writing savepoints. And deleting files that nobody needs.
+
+Spark does not pre-empt, so a long task would keep a step waiting. Therefore such work is cut into tasks of about a
+third of a second, which take all slots but one at most.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from beadline.checkpoint.contents.snapshot import SnapshotError
-from beadline.errors import EngineLostError
-from beadline.master.engine import Engine
-from beadline.master.telling import first_line
+from beadline.errors import BeadlineError, EngineLostError
+from beadline.master.engines.engine import Engine, OutOfTries, tried
+from beadline.master.engines.threads import Threads
+from beadline.master.reporting.telling import first_line
 from beadline.master.upkeep.handles import StateBook
-from beadline.master.upkeep.short_tasks import ShortTasks
 from beadline.runtime.messages import MergeRequest, MergeResult
 
 _LOG = logging.getLogger("beadline")
 
 # How long tasks that run when a job ends may take to finish.
 _LAST_TASKS_SECONDS = 3.0
+_TRIES = 3
+# More threads than this do not submit jobs any faster; each then submits jobs of several tasks.
+_THREADS = 8
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Merger:
-    """One round of merging at a time, in a thread. It reads and writes immutable files; its results count only when
-    the book takes them in.
-
-    :param group: names its tasks
-    :param worker: gives what merges in a worker
-    """
+    """One round of merging at a time, in a thread, over immutable files. Results count when the book takes them in."""
 
     def __init__(self, engine: Engine, group: str, worker: Callable[[], Callable[[MergeRequest], MergeResult]]) -> None:
         self._engine = engine
@@ -78,12 +84,7 @@ class Merger:
 def drop_garbage(
     book: StateBook, needed: frozenset[str], delete: Callable[[set[str]], None], freed: frozenset[str] = frozenset()
 ) -> str | None:
-    """Delete files that neither the running job nor its checkpoints need.
-
-    :param needed: by checkpoints
-    :param freed: what a checkpoint has just released
-    :returns: why they stay for now, if they do
-    """
+    """Delete files that neither the running job nor its checkpoints need. Gives why they stay for now, if they do."""
     book.own(freed)
     garbage = book.garbage(needed)
     try:
@@ -92,3 +93,91 @@ def drop_garbage(
         book.own(garbage)  # to be tried again
         return f"unneeded files could not be deleted yet: {error}"
     return None
+
+
+class GivenUp(BeadlineError):
+    """The work was stopped."""
+
+
+class ShortTasks(Generic[T, R]):
+    """Runs a function on items, each in a task of its own, ``slots`` at a time. ``worker`` gives the function, again
+    for every few tasks, because what it must know changes."""
+
+    def __init__(
+        self, engine: Engine, group: str, description: str, slots: int, worker: Callable[[], Callable[[T], R]]
+    ) -> None:
+        self._engine = engine
+        self._group = group
+        self._description = description
+        self._threads = min(slots, _THREADS)
+        self._tasks_at_once = slots // self._threads
+        self._worker = worker
+        self._waiting: deque[tuple[int, T]] = deque()
+        self._results: dict[int, R] = {}
+        self._stopped = threading.Event()
+        self._errors: list[BaseException] = []
+
+    def run(self, items: list[T], until_quiet: bool = False) -> list[R]:
+        """The results in the order of the items. ``until_quiet``: return or raise only when no task is active any more.
+        One may have run twice, and the second one may still write."""
+        self._waiting.extend(enumerate(items))
+        with Threads(self._threads, "beadline-beside") as threads:
+            for _ in range(min(self._threads, len(items))):
+                threads.submit(self._work)
+        if self._errors or self._stopped.is_set():
+            self._engine.cancel(self._group)
+        if items and until_quiet:
+            self._engine.wait_until_quiet(self._group)
+        if self._errors:
+            raise self._errors[0]
+        if self._stopped.is_set():
+            raise GivenUp(f"{self._description}: given up")
+        return [self._results[number] for number in range(len(items))]
+
+    def stop(self, at_once: bool = True) -> None:
+        """The results are not needed any more. ``at_once`` cancels running tasks too, which costs their workers."""
+        self._stopped.set()
+        if at_once:
+            self._engine.cancel(self._group)
+
+    def _work(self) -> None:
+        try:
+            while not self._stopped.is_set():
+                job = self._next()
+                if not job:
+                    return
+                results = self._submit([item for _, item in job])
+                self._results.update(zip((number for number, _ in job), results, strict=True))
+        except BaseException as error:
+            self._errors.append(error)
+            self._stopped.set()
+
+    def _next(self) -> list[tuple[int, T]]:
+        job: list[tuple[int, T]] = []
+        while len(job) < self._tasks_at_once:
+            try:
+                job.append(self._waiting.popleft())
+            except IndexError:
+                break
+        return job
+
+    def _submit(self, items: list[T]) -> list[Any]:
+        """Run some tasks at once; if the engine gives up on them, again."""
+
+        def run() -> list[Any]:
+            return self._engine.run_each(self._worker(), items, self._group, self._description, len(items))
+
+        def again(number: int, error: Exception) -> None:
+            _LOG.warning("%s: a part is done again: %s", self._description, first_line(error))
+
+        try:
+            return tried(run, _TRIES, self._engine, self._stopped.is_set, again, _worth_another_try)[0]
+        except OutOfTries as out:
+            if self._stopped.is_set():
+                raise GivenUp(f"{self._description}: given up") from out.error
+            raise out.error from None
+
+
+def _worth_another_try(error: Exception) -> bool:
+    """Beadline's own errors about given files come again every time."""
+    return not isinstance(error, BeadlineError)

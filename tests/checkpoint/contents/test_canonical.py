@@ -21,7 +21,7 @@ from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
-from beadline.runtime.short_tasks.exporting import Exported, KeyedExport, export
+from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport, export
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range
 from beadline.state.operator.handles import BROADCAST, LIST, UNION, OperatorStateHandle, StateContent, StateRef, decode
@@ -91,14 +91,18 @@ def snapshot_of(*operators: OperatorSnapshot) -> Snapshot:
     return Snapshot(7, JOB, "necklace", 70, 1_700_000_000_000, operators)
 
 
+def exports_of(snapshot: Snapshot, folder: str) -> list[Export]:
+    return [each for task in canonical.tasks_of(snapshot, folder) for each in task]
+
+
 def fill(snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
     """Everything twice, as Spark may do it."""
-    plan = canonical.plan_of(snapshot, bundle.folder)
+    exports = exports_of(snapshot, bundle.folder)
     results: list[Exported] = []
-    for each in plan.exports:
+    for each in exports:
         export(each, 0)
         results.append(export(each, 0))
-    made = canonical.take_in(snapshot, tuple(plan.exports), results, bundle.published)
+    made = canonical.take_in(snapshot, exports, results, bundle.published)
     canonical.settle(bundle.folder, made)
     return made, made.size
 
@@ -173,16 +177,16 @@ def test_segments_are_slices_of_key_groups_and_a_rescaled_job_reads_its_own(
 
 def test_a_task_takes_on_a_bounded_part(storage: FileJobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = snapshot_of(keyed_operator(storage.prepare(), keys=400))
-    (one,) = canonical.plan_of(snapshot, "/s").tasks
+    (one,) = canonical.tasks_of(snapshot, "/s")
     assert [each.groups for each in one if isinstance(each, KeyedExport)] == [(0, 8), (8, 16)]
     monkeypatch.setattr(slicing, "PIECE_ENTRIES", 100)
-    plan = canonical.plan_of(snapshot, "/s")
+    tasks = canonical.tasks_of(snapshot, "/s")
     entries = sum(segment.entries for segment in snapshot.segments)
-    assert len(plan.tasks) >= entries / 100
-    for task in plan.tasks:
+    assert len(tasks) >= entries / 100
+    for task in tasks:
         assert len(task) == 1
     monkeypatch.setattr(slicing, "PIECE_BYTES", 1)
-    groups = [each.groups for each in canonical.plan_of(snapshot, "/s").exports if isinstance(each, KeyedExport)]
+    groups = [each.groups for each in exports_of(snapshot, "/s") if isinstance(each, KeyedExport)]
     assert groups == [(group, group + 1) for group in range(MAX)], "no further than key groups"
 
 
@@ -204,8 +208,7 @@ def test_what_failed_tries_left_goes(storage: FileJobStorage, tmp_path: Path) ->
 
 def test_an_export_into_a_savepoint_that_was_given_up_makes_nothing(storage: FileJobStorage, tmp_path: Path) -> None:
     snapshot = snapshot_of(keyed_operator(storage.prepare()))
-    plan = canonical.plan_of(snapshot, str(tmp_path / "gone"))
-    for each in plan.exports:
+    for each in exports_of(snapshot, str(tmp_path / "gone")):
         with pytest.raises(VersionError, match="it was given up"):
             export(each, 0)
     assert not (tmp_path / "gone").exists()
@@ -217,7 +220,7 @@ def test_what_has_expired_is_left_out(storage: FileJobStorage, tmp_path: Path) -
     data = encode_segment(content, MAX)
     handle = KeyedStateHandle("root", (SegmentRef("v", 40, len(data), inline=data),))
     operator = OperatorSnapshot("o", "o", 1, MAX, keyed=(handle,), key_type=LONG, state_descriptions=(description,))
-    (each,) = canonical.plan_of(snapshot_of(operator), str(tmp_path)).exports
+    (each,) = exports_of(snapshot_of(operator), str(tmp_path))
     ((name, segment),) = export(each, now=250).files
     assert name == "living"
     alive = decode_segment(read_segment(segment))["living"]

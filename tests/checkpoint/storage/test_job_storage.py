@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.directory.jobs import Trace
 from beadline.checkpoint.directory.lookup import read_snapshot
-from beadline.checkpoint.directory.trace import Trace
 from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.graph.program import Program

@@ -27,9 +27,9 @@ from beadline.connectors.source import Position, StepSource
 from beadline.graph.plan import Plan
 from beadline.graph.program import Program as WholeProgram
 from beadline.graph.specs import SinkSpec
+from beadline.master.definition import JobSettings
 from beadline.master.job import JobMaster
-from beadline.master.news import StepReport
-from beadline.master.settings import JobSettings
+from beadline.master.reporting.news import StepReport
 from beadline.master.snapshots.checkpoints import Checkpoints
 from beadline.master.snapshots.records import Phase
 from tests.graph.programs import Program, by

@@ -88,7 +88,7 @@ def test_files_of_retained_checkpoints_are_never_garbage(retained: int, tmp_path
         assert all(whole(pointer) for pointer in pointers.values())
         until(lambda: on_disk(job) == {f"chk-{id}" for id in job.checkpoints.pointers})
         written |= job.truth.book.live_files()
-    needed = job.truth.book.live_files() | job.checkpoints.needed()
+    needed = job.truth.book.live_files() | job.checkpoints.registry.files()
     assert needed < written, "state was merged"
     assert not [path for path in written - needed if os.path.exists(path)]
     assert job.finish() is End.FINISHED

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from beadline.errors import VersionError
-from beadline.master.local import LocalEngine
+from beadline.master.engines.local import LocalEngine
 from beadline.master.upkeep import merging
-from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
+from beadline.master.upkeep.merging import GivenUp, ShortTasks
 
 
 class FewSlots(LocalEngine):

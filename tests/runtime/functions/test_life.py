@@ -18,7 +18,7 @@ from beadline.api.runtime_context import RuntimeContext
 from beadline.api.state_descriptors import ListStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
-from beadline.master.upkeep import seal
+from beadline.master.stepping import check_acks
 from tests.graph.programs import Program
 from tests.runtime.harness import Given, Job
 
@@ -160,7 +160,7 @@ def test_a_step_on_another_version_is_not_sealed(life: Job) -> None:
     acks = life.attempt({1: [[1]]})
     life.go_back(version)
     with pytest.raises(VersionError, match=r"map\[0\] worked on version \w+ of its operator state"):
-        seal.check(life.plan, acks, life.handles, life.states)
+        check_acks(life.plan, acks, life.handles, life.states)
 
 
 def test_notifications_come_first_in_order_and_once(life: Job) -> None:

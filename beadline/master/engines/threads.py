@@ -3,6 +3,7 @@ keep neither the end of the job nor that of the program waiting."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -27,9 +28,6 @@ class Threads(Executor):
         self._lock = threading.Lock()
         self._over = False
 
-    def __repr__(self) -> str:
-        return f"<Threads {self._name}: {sum(thread.is_alive() for thread in self._threads)} of {self._most}>"
-
     def submit(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         future: Future[R] = Future()
         with self._lock:
@@ -43,17 +41,11 @@ class Threads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work; what was submitted is still done.
-
-        :param cancel_futures: drop what has not begun
-        """
+        """Take no more work; what was submitted is still done, unless ``cancel_futures`` drops what has not begun."""
         self.end(None if wait else 0.0, cancel_futures)
 
     def end(self, patience: float | None, cancel_futures: bool = False) -> None:
-        """The same.
-
-        :param patience: seconds to wait for the threads at most, None for as long as it takes
-        """
+        """The same, but wait for the threads only so many seconds; None for as long as it takes."""
         with self._lock:
             if cancel_futures:
                 self._cancel()
@@ -66,13 +58,11 @@ class Threads(Executor):
             thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def _cancel(self) -> None:
-        try:
+        with contextlib.suppress(Empty):
             while True:
                 work = self._work.get_nowait()
                 if work is not None:
                     work[0].cancel()
-        except Empty:
-            pass
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:

@@ -11,8 +11,8 @@ import pytest
 from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor
-from beadline.master import news as module
-from beadline.master.news import (
+from beadline.master.reporting import news as module
+from beadline.master.reporting.news import (
     CheckpointChanged,
     ExecutionFailed,
     ExecutionStarted,

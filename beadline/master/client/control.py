@@ -14,7 +14,7 @@ from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError, JobExecutionError
 from beadline.master.job import JobMaster
-from beadline.master.telling import bare
+from beadline.master.reporting.telling import bare
 
 
 class MasterControl:
@@ -49,10 +49,6 @@ class MasterControl:
     def get_accumulators(self) -> Future[dict[str, Any]]:
         return _done(dict(self._master.metrics.as_dict()["counters"]))
 
-    def get_metrics(self) -> Any:
-        """The user's metrics, added up over sealed steps."""
-        return self._master.metrics.as_dict()
-
     def get_checkpoint_statistics(self) -> list[dict[str, Any]]:
         """The newest checkpoints, newest first."""
         return [stats.as_dict() for stats in self._master.checkpoint_statistics]
@@ -77,11 +73,7 @@ class MasterControl:
         return future
 
     def result(self) -> JobExecutionResult:
-        """The result of a job that has ended.
-
-        :raises BeadlineError: or another error that made it fail
-        :raises JobSuspended: if its process is told to end
-        """
+        """The result of a job that has ended; raises what made it fail, or :class:`JobSuspended`."""
         master = self._master
         if master.error is not None:
             raise bare(master.error)
@@ -100,11 +92,8 @@ class MasterControl:
         threading.Thread(target=wait, name="beadline-client", daemon=True).start()
 
     def suspend(self, at_once: bool = False) -> bool:
-        """Take a checkpoint and end; the job can be resumed from there. One that has no durable checkpoints only ends.
-
-        :param at_once: end without that checkpoint, and keep those that are there
-        :returns: whether a last checkpoint is taken
-        """
+        """Take a checkpoint, unless ``at_once`` or none is durable, and end; gives whether a last checkpoint is
+        taken."""
         self._master.suspend(at_once)
         return self._master.is_resumable and not at_once
 
@@ -146,11 +135,9 @@ class MasterControl:
 
 
 class JobSuspended(SystemExit):
-    """The job has ended because its process is told to end, and the program that waits for it should end too.
-
-    Not an ``Exception``: a handler would take it for a failure of the job. The log has said how to resume it. If
-    nobody catches it, the program exits with 0 after a last checkpoint, and with 143 without one.
-    """
+    """The job has ended because its process is told to end, and the program that waits for it should end too. Not an
+    ``Exception``: a handler would take it for a failure. The log has said how to resume it. If nobody catches it, the
+    program exits with 0 after a last checkpoint, and with 143 without one."""
 
 
 def _done(value: Any) -> Future[Any]:

@@ -11,11 +11,11 @@ import pytest
 
 import beadline
 from beadline.errors import JobExecutionError
-from beadline.master import telling
-from beadline.master.poison import PoisonSettings, PoisonWatch
+from beadline.master.failures import PoisonSettings, PoisonWatch
+from beadline.master.reporting import telling
+from beadline.master.reporting.telling import first_line
 from beadline.master.spark.session import without_noise
-from beadline.master.telling import first_line
-from beadline.master.upkeep import seal
+from beadline.master.stepping import job_error
 from beadline.runtime.failure import Failure
 
 PACKAGE = os.path.dirname(os.path.abspath(beadline.__file__))
@@ -100,7 +100,7 @@ def test_text_that_is_no_traceback_stays(text: str) -> None:
 def test_a_failure_of_user_code_is_told_in_ten_lines() -> None:
     message = "\n".join(f"line {n} " + "x" * 1000 for n in range(50))
     text = traceback_of(lambda: deep(50))
-    error = seal.job_error(Failure("parse", 3, "'r" + "r" * 480, "ValueError", message, text, (7, "d")))
+    error = job_error(Failure("parse", 3, "'r" + "r" * 480, "ValueError", message, text, (7, "d")))
     error.add_note("The job is not restarted: all 2 restarts are used up")
     assert isinstance(error, JobExecutionError)
     assert error.full_traceback == text
@@ -121,7 +121,7 @@ def test_a_failure_of_user_code_is_told_in_ten_lines() -> None:
 
 def test_everything_is_told_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(telling.VERBOSE, "1")
-    error = seal.job_error(Failure("parse", 3, "77", "ValueError", "no number", WORKER, (7, "d")))
+    error = job_error(Failure("parse", 3, "77", "ValueError", "no number", WORKER, (7, "d")))
     assert "".join(traceback.format_exception(error)).endswith(f"no number\nIn the worker:\n{WORKER}\n")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, PrintSpec, SinkSpec, SourceSpec
-from beadline.master.settings import JobSettings
+from beadline.master.definition import JobSettings
 
 EXACTLY_ONCE = "exactly-once"
 AT_LEAST_ONCE = "at-least-once"
@@ -20,10 +20,7 @@ _STRENGTH = (NONE, AT_MOST_ONCE, AT_LEAST_ONCE, EXACTLY_ONCE)
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a failure does to a job's results.
-
-    :ivar because: what weakens it
-    """
+    """What a failure does to a job's results, and what weakens that."""
 
     level: str
     because: str

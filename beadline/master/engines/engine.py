@@ -1,57 +1,51 @@
 """What the job master needs of whatever runs its tasks: Spark, or this process.
 
 An engine may run any task twice, give up on a step, or be lost altogether. Running a task twice has no effect that one
-run has not, so the job master answers the first two by running the same step again.
-"""
+run has not, and none that counts before the driver says so: the job master answers the first two by running the same
+work again."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from beadline.errors import EngineLostError
+from beadline.errors import BeadlineError, EngineLostError, JobExecutionError, StepError
 from beadline.graph.plan import Plan
 from beadline.master.shipping.dependencies import Dependencies
 from beadline.runtime.messages import StepHeader, TaskAck
 
 #: Level, partition and pickled :class:`~beadline.runtime.messages.TaskInput` of one task of a step.
 Descriptor = tuple[int, int, bytes]
+R = TypeVar("R")
 
 
 class Deployment(ABC):
-    """A plan in an engine's hands.
+    """A plan in an engine's hands; ``group`` names the tasks of its steps, ``shipment`` is what workers need of it."""
 
-    :ivar group: names the tasks of its steps
-    """
-
-    group: str
+    def __init__(self, group: str, shipment: Any) -> None:
+        self.group = group
+        self._shipment = shipment
 
     @abstractmethod
     def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
         """Run one step and give the acknowledgements of its tasks."""
 
-    @abstractmethod
     def bind(self, function: Callable[..., Any], *args: Any) -> Callable[[Any], Any]:
         """What calls ``function(shipment, *args, item)`` in a worker, for :meth:`Engine.run_each`."""
+        return partial(function, self._shipment, *args)
 
     @abstractmethod
     def end(self, live: tuple[str, ...]) -> None:
-        """The job has ended: workers close what they hold of it.
-
-        :param live: executions that still go on
-        """
+        """The job has ended: workers close what they hold of it. ``live`` executions still go on."""
 
 
 class Engine(ABC):
-    """Runs tasks of jobs.
-
-    If it is lost, methods with a result raise :class:`~beadline.errors.EngineLostError`, and methods that only end
-    something do nothing: it has ended.
-
-    :ivar keep_alive: workers without a task for this many seconds are soon lost, with what they keep of a job
-    """
+    """Runs tasks of jobs. If it is lost, methods with a result raise :class:`~beadline.errors.EngineLostError`, and
+    methods that only end something do nothing: it has ended. Workers without a task for ``keep_alive`` seconds are soon
+    lost, with what they keep of a job."""
 
     keep_alive: float = math.inf
 
@@ -110,12 +104,8 @@ class Engine(ABC):
         what: str = "",
         width: int | None = None,
     ) -> list[Any]:
-        """Call a function on items in tasks; it may be called twice for an item.
-
-        :param group: names the tasks, for :meth:`cancel` and :meth:`wait_until_quiet`
-        :param what: says to people what they do
-        :param width: the number of tasks at most
-        """
+        """Call a function on items in tasks, at most ``width``; it may be called twice for an item. ``group`` names the
+        tasks, for :meth:`cancel` and :meth:`wait_until_quiet`; ``what`` says to people what they do."""
 
     @abstractmethod
     def cancel(self, group: str) -> None:
@@ -124,3 +114,42 @@ class Engine(ABC):
     @abstractmethod
     def wait_until_quiet(self, group: str) -> None:
         """No task of the group may be active before its work is done again: a task outlives the driver's exception."""
+
+
+class OutOfTries(Exception):
+    """No further try is made."""
+
+    def __init__(self, tries: int, error: Exception) -> None:
+        super().__init__(f"after {tries} tries: {error}")
+        self.tries = tries
+        self.error = error
+
+
+def worth_another_try(error: Exception) -> bool:
+    """Whether the engine or a check gave up; errors of the program or the set-up come the same way every time."""
+    if "beadline.errors.StorageError" in str(error):
+        return False
+    return isinstance(error, StepError) or not isinstance(error, BeadlineError)
+
+
+def tried(
+    call: Callable[[], R],
+    most: int,
+    engine: Engine,
+    unwanted: Callable[[], bool],
+    again: Callable[[int, Exception], None],
+    worth: Callable[[Exception], bool] = worth_another_try,
+) -> tuple[R, int]:
+    """What the call gives, and how many tries it took; ``again`` gets the number and the error of each failed one."""
+    number = 1
+    while True:
+        try:
+            return call(), number
+        except Exception as error:
+            explained = None if isinstance(error, JobExecutionError) else engine.explain(error)
+            if explained is not None:
+                raise explained from error
+            if unwanted() or number == most or not worth(error):
+                raise OutOfTries(number, error) from error
+            again(number, error)
+        number += 1

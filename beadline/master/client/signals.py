@@ -20,8 +20,9 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from beadline.common.job_execution_result import JobExecutionResult
-from beadline.master import living
-from beadline.master.control import MasterControl
+from beadline.master import life
+from beadline.master.client.control import MasterControl
+from beadline.master.job import JobMaster
 
 _LOG = logging.getLogger("beadline")
 
@@ -33,10 +34,7 @@ _LAST_PATIENCE = 15.0
 
 
 def wait_for_end(control: MasterControl) -> JobExecutionResult:
-    """The result of a job once it has ended. Ctrl-C ends it meanwhile.
-
-    :raises SystemExit: with 0, if it was told to end and can be resumed
-    """
+    """The result of a job once it has ended. Ctrl-C ends it meanwhile: with SystemExit(0), if it can be resumed."""
     try:
         _wait(control)
     except KeyboardInterrupt:
@@ -68,20 +66,14 @@ def _wait(control: MasterControl) -> None:
 
 
 def end_well() -> None:
-    """A job is about to start: let it end in good order when the process is told to end.
-
-    SIGTERM is handled if the calling thread is the main one, because Python lets no other set handlers, and if the
-    program has no handler of its own.
-    """
+    """A job is about to start: let it end in good order when the process is told to end. SIGTERM is handled if the
+    calling thread is the main one, because Python lets no other set handlers, and if the program has no handler of its
+    own."""
     _guard.take_over()
 
 
 class _Guard:
-    """What this process does about signals while it has jobs.
-
-    :ivar _told: how many times SIGTERM has come since the last time there was nothing to end
-    :ivar _exit_code: set when the jobs have ended and the main thread is to exit
-    """
+    """What this process does about signals while it has jobs; ``_told`` counts the SIGTERMs since it last had none."""
 
     def __init__(self) -> None:
         self._process = 0
@@ -108,7 +100,7 @@ class _Guard:
 
     def step_back(self) -> None:
         """Restore what was there before, if no job runs and this thread can. If not, the handlers below do as if."""
-        if living.jobs or self._told or threading.current_thread() is not threading.main_thread():
+        if life.jobs or self._told or threading.current_thread() is not threading.main_thread():
             return
         for number, ours in ((signal.SIGTERM, self._terminate), (signal.SIGINT, self._interrupt)):
             if signal.getsignal(number) == ours:
@@ -124,14 +116,14 @@ class _Guard:
                 raise SystemExit(code)
             return
         self._told += 1
-        if os.getpid() != self._process or self._told > 2 or (self._told == 1 and not living.jobs):
+        if os.getpid() != self._process or self._told > 2 or (self._told == 1 and not life.jobs):
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         else:
             self._signals.put(number)
 
     def _interrupt(self, number: int, frame: Any) -> None:
-        handler = signal.default_int_handler if living.jobs else self._before[number]
+        handler = signal.default_int_handler if life.jobs else self._before[number]
         handler(number, frame)
 
     # -- in a thread of its own
@@ -147,10 +139,10 @@ class _Guard:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
     def _end_jobs(self) -> int:
-        seen: dict[living.Living, None] = {}
+        seen: dict[JobMaster, None] = {}
         at_once = False
-        while living.jobs:
-            for job in list(living.jobs):
+        while life.jobs:
+            for job in list(life.jobs):
                 seen[job] = None
                 job.suspend(at_once)
             try:
@@ -165,15 +157,15 @@ class _Guard:
     def _end_with_program(self) -> None:
         """The threads of jobs do not keep the process alive, and would be cut off in the middle of a step."""
         self._program_is_over = True
-        if os.getpid() != self._process or not living.jobs:
+        if os.getpid() != self._process or not life.jobs:
             return
         if not self._told:
             _say("the program is over and its job still runs: a last checkpoint is taken, then the job is stopped")
         for at_once, patience in ((False, _PATIENCE), (True, _LAST_PATIENCE)):
             deadline = time.monotonic() + patience
             try:
-                while living.jobs and time.monotonic() < deadline:
-                    for job in list(living.jobs):
+                while life.jobs and time.monotonic() < deadline:
+                    for job in list(life.jobs):
                         job.suspend(at_once)
                     time.sleep(0.05)
             except KeyboardInterrupt:
@@ -181,7 +173,7 @@ class _Guard:
 
 
 def _say(text: str) -> None:
-    if any(job.is_resumable for job in list(living.jobs)):
+    if any(job.is_resumable for job in list(life.jobs)):
         _LOG.warning(text)
 
 

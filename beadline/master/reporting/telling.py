@@ -13,6 +13,7 @@ import traceback
 from dataclasses import dataclass
 from types import TracebackType
 
+import beadline
 from beadline.errors import BeadlineError
 
 #: The environment variable that asks for everything; ``beadline run -v`` sets it.
@@ -31,7 +32,7 @@ _OTHERS = re.compile(
     r"/lib/python3[^/]*/(?:runpy|contextlib|threading|selectors|socket|socketserver|pickle)\.py$|"
     r"/lib/python3[^/]*/(?:concurrent|importlib|asyncio)/"
 )
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = os.path.dirname(beadline.__file__)
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+)(?:, in (?P<name>.+))?$')
 _CHAINED = re.compile(
     r"\n(?:The above exception was the direct cause of the following exception|"
@@ -51,8 +52,7 @@ def shortened(text: str, limit: int = _LONGEST_LOG_LINE) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The telling line of an error: the last ``SomethingError: …`` of a traceback that came from a worker or the JVM,
-    if there is one."""
+    """The telling line of an error: the last ``SomethingError: …`` of a worker's or the JVM's traceback, if any."""
     if isinstance(error, BeadlineError):
         return shortened(str(error).partition("\n")[0])
     lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in str(error).splitlines() if line.strip()]
@@ -171,10 +171,7 @@ def _users(tb: TracebackType | None) -> TracebackType | None:
 
 
 def report(error: BaseException, started: traceback.FrameSummary | None = None) -> list[str]:
-    """The lines to print of an error.
-
-    :param started: the line of the user's program that called Beadline
-    """
+    """The lines to print of an error; ``started`` is the line of the user's program that called Beadline."""
     said = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     lines = [_indented(line) for line in said[:_LINES_OF_MESSAGE]]
     if len(said) > _LINES_OF_MESSAGE:
@@ -205,10 +202,7 @@ def line_of_user(tb: TracebackType | None) -> traceback.FrameSummary | None:
 
 
 def install() -> None:
-    """Show uncaught errors of Beadline in short form, in a program that ``python job.py`` runs.
-
-    A program that has a hook of its own keeps it, and all other errors are shown as Python shows them.
-    """
+    """Show uncaught errors of Beadline in short form, in a program without a hook of its own."""
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _hook
 

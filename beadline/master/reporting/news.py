@@ -12,11 +12,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from beadline.checkpoint.storage.storage import JobStorage
-from beadline.master.telling import first_line
-from beadline.master.threads import Threads
+from beadline.master.engines.threads import Threads
+from beadline.master.reporting.telling import first_line
 
 _LOG = logging.getLogger("beadline")
 
@@ -30,12 +30,9 @@ _LAST_WRITE_SECONDS = 5.0
 class StepReport:
     """A step was sealed.
 
-    :ivar records: records that sources read
     :ivar keys: entries in keyed state, over all operators
     :ivar state_bytes: size of the files that the present state is in
-    :ivar tries: how often the step was run
-    :ivar places: the executor of each subtask of the last level
-    :ivar workers: the process of each subtask of the last level
+    :ivar places: the executor of each subtask of the last level, as ``workers`` is its process
     :ivar at: when it was sealed, in milliseconds since 1970
     """
 
@@ -57,11 +54,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class StatusChanged:
-    """The job's status has changed.
-
-    :ivar status: the name of a :class:`~beadline.common.job_status.JobStatus`
-    :ivar state: of the job's life, see :mod:`beadline.master.life`
-    """
+    """The job's status has changed, and with it the state of its life, see :mod:`beadline.master.life`."""
 
     at: int
     status: str
@@ -71,11 +64,7 @@ class StatusChanged:
 
 @dataclass(frozen=True)
 class CheckpointChanged:
-    """A checkpoint or savepoint has entered another phase.
-
-    :ivar phase: triggered, taken, completed, published, or failed
-    :ivar failure: why it failed
-    """
+    """A checkpoint or savepoint has entered another phase: triggered, taken, completed, published, or failed."""
 
     at: int
     id: int
@@ -91,10 +80,7 @@ class CheckpointChanged:
 
 @dataclass(frozen=True)
 class ExecutionFailed:
-    """An execution of the job has failed.
-
-    :ivar restarted_from: where the next one starts, None if there is none
-    """
+    """An execution has failed; ``restarted_from`` is where the next one starts, None if there is none."""
 
     at: int
     attempt: int
@@ -104,11 +90,7 @@ class ExecutionFailed:
 
 @dataclass(frozen=True)
 class ExecutionStarted:
-    """An execution runs.
-
-    :ivar checkpoint: what it starts from, None for the beginning
-    :ivar step: the step that this holds
-    """
+    """An execution runs, from a checkpoint (None for the beginning) that holds ``step``."""
 
     at: int
     attempt: int
@@ -120,17 +102,12 @@ News: TypeAlias = StepReport | StatusChanged | CheckpointChanged | ExecutionFail
 Watcher = Callable[[News], None]
 Listener = Callable[[StepReport], None]
 
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (StepReport, StatusChanged, CheckpointChanged, ExecutionFailed, ExecutionStarted)
-}
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(News)}
 _MAPS_BY_NUMBER = ("places", "workers")
 
 
 class NewsStream:
-    """Tells watchers, and keeps the newest events.
-
-    :param storage: of the job, where the history is kept
-    """
+    """Tells watchers, and keeps the newest events, also in the job's storage."""
 
     def __init__(self, storage: JobStorage, watchers: Iterable[Watcher] = ()) -> None:
         self._storage = storage
@@ -142,9 +119,6 @@ class NewsStream:
         self._closed = False
         for event in _read(storage):
             self._keep(event)
-
-    def __repr__(self) -> str:
-        return f"<NewsStream: {len(self._steps)} steps, {len(self._others)} other events>"
 
     @property
     def history(self) -> list[News]:

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, wait
 
 import pytest
 
-from beadline.master.threads import Threads
+from beadline.master.engines.threads import Threads
 
 
 def test_work_is_done_in_order_by_as_many_threads_as_allowed() -> None:
@@ -68,7 +68,7 @@ def test_the_end_waits_no_longer_than_it_is_told_to() -> None:
 def test_a_call_that_never_comes_back_keeps_no_program_from_ending() -> None:
     program = (
         "import threading\n"
-        "from beadline.master.threads import Threads\n"
+        "from beadline.master.engines.threads import Threads\n"
         "begun = threading.Event()\n"
         "Threads(1, 'stuck').submit(lambda: begun.set() or threading.Event().wait())\n"
         "begun.wait()\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from beadline.api.metrics import MetricTotals
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec
-from beadline.master.news import NewsStream, StepReport
+from beadline.master.reporting.news import NewsStream, StepReport
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import SubtaskAck, TaskAck
 
@@ -28,10 +28,7 @@ def show(text: str) -> None:
 
 
 class Results:
-    """Shows what sealed steps give.
-
-    :param hold_collected: hand collected records over when a checkpoint has completed, so that none comes twice
-    """
+    """Shows what sealed steps give; with ``hold_collected`` records wait for a checkpoint, so that none comes twice."""
 
     def __init__(
         self,

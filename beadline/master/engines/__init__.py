@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from beadline.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from beadline.master.engine import Engine
+    from beadline.master.engines.engine import Engine
 
 OPTION = "beadline.engine"
 VARIABLE = "BEADLINE_ENGINE"
@@ -28,10 +28,8 @@ def chosen(option: str | None) -> str:
 
 
 def default_parallelism(local: int | None) -> int:
-    """The slots of the active Spark session, or the cores of this machine if there is none.
-
-    :param local: what to say instead if tasks run in this machine's one process, or nobody knows yet
-    """
+    """The slots of the active Spark session, or the cores of this machine if there is none. ``local`` is what to say
+    instead if tasks run in this machine's one process, or nobody knows yet."""
     if "pyspark" in sys.modules:  # without it there is no session, and its import takes a while
         from beadline.master.spark.session import active_slots
 
@@ -44,7 +42,7 @@ def default_parallelism(local: int | None) -> int:
 def make_engine(name: str) -> Engine:
     """An engine of that kind; the Spark engine uses the active session, or makes one."""
     if name == LOCAL:
-        from beadline.master.local import LocalEngine  # what runs tasks is not needed on Spark's driver
+        from beadline.master.engines.local import LocalEngine  # what runs tasks is not needed on Spark's driver
 
         return LocalEngine()
     from beadline.master.spark.engine import SparkEngine  # takes a while to import

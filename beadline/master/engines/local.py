@@ -6,34 +6,44 @@ the work, so nothing runs at the same time, and an operator that crashes the pro
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
 import pickle
+import shutil
+import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from concurrent.futures import wait
+from typing import Any, TypeVar
 
 import cloudpickle
 
+from beadline import pyflink_alias
+from beadline.errors import JobExecutionError, StepError, UnsupportedFeatureError
 from beadline.graph.plan import Plan
-from beadline.master.calls import PATIENCE, Call, Cancelled
-from beadline.master.engine import Deployment, Descriptor, Engine
-from beadline.master.shipping.dependencies import Dependencies
-from beadline.master.shipping.here import surroundings_here
-from beadline.master.shipping.shipment import make_shipment
-from beadline.master.threads import Threads
+from beadline.master.engines.engine import Deployment, Descriptor, Engine
+from beadline.master.engines.threads import Threads
+from beadline.master.shipping.dependencies import Dependencies, requirements_archive
+from beadline.master.shipping.shipment import make_shipment, put_on_own_path
 from beadline.runtime.exchange.rows import ACK, DESCRIPTOR, DESCRIPTOR_SEQ, DRIVER, WireRow
 from beadline.runtime.functions import printed
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
 from beadline.runtime.task.task import Task
 from beadline.runtime.worker import garbage, worker
-from beadline.runtime.worker.surroundings import Packed
+from beadline.runtime.worker.surroundings import CachedFile, Packed, Surroundings, Unpacked
 from beadline.runtime.worker.worker import WorkerExecution
 
 _QUIET_SECONDS = 60.0
 # One process is one worker, which does one thing at a time: what a task may unpickle, and where what it prints goes, is
 # the process's. Steps, merges and savepoints of whatever jobs take turns, a task each.
 one_at_a_time = threading.RLock()
+R = TypeVar("R")
+# So long a call that was cancelled may take to come to its end. One that sleeps or waits does not notice before.
+PATIENCE = 2.0
+_LOOK_EVERY = 0.1
 
 
 class Shipped:
@@ -120,10 +130,9 @@ class LocalDeployment(Deployment):
     """A plan that runs in this process. Each exchange deals rows out and sorts them as Spark would."""
 
     def __init__(self, engine: LocalEngine, plan: Plan, shipped: Shipped, group: str) -> None:
+        super().__init__(group, shipped)
         self._engine = engine
-        self._shipped = shipped
         self._widths = [plan.width(level) for level in range(len(plan.levels))]
-        self.group = group
         # One thread for all steps: functions may hold what only the thread that has made it may use.
         self._pool = _one_thread()
 
@@ -164,12 +173,9 @@ class LocalDeployment(Deployment):
         self, header: StepHeader, place: tuple[int, int], rows: list[WireRow], own: TaskInput | None
     ) -> list[WireRow]:
         """Run one task. ``own``: of level 0, what it is to do; deeper ones find it among their rows."""
-        task = Task(self._engine.enter(header.context, self._shipped), header, *place)
+        task = Task(self._engine.enter(header.context, self._shipment), header, *place)
         with printed.gathered_here(task.printed):
             return [row for chunk in task.work(iter(rows), own) for row in chunk]
-
-    def bind(self, function: Callable[..., Any], *args: Any) -> Callable[[Any], Any]:
-        return partial(function, self._shipped, *args)
 
     def end(self, live: tuple[str, ...]) -> None:
         ended = self._pool.submit(self._forget_all_but, live)
@@ -188,3 +194,77 @@ class LocalDeployment(Deployment):
 
 def _one_thread() -> Threads:
     return Threads(1, "beadline-task")
+
+
+class Cancelled(StepError):
+    """Nobody wants the result any more."""
+
+
+class Interrupted(SystemExit):
+    """Raised in work that is cancelled. Neither an event loop nor code that catches :class:`Exception` keeps it."""
+
+
+class Call:
+    """One piece of work in a thread of a pool, that can be interrupted."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None  # that does the work now
+        self._cancelled_at: float | None = None
+
+    def run(self, pool: Threads, function: Callable[..., R], *args: Any) -> R:
+        """What the function returns or raises; soon after :meth:`cancel`, Cancelled. Leave the pool alone then."""
+        self.check()
+        future = pool.submit(self._work, function, args)
+        while not future.done():
+            wait([future], _LOOK_EVERY)
+            cancelled_at = self._cancelled_at
+            if cancelled_at is not None and time.monotonic() - cancelled_at > PATIENCE:
+                break
+        self.check()
+        try:
+            return future.result()
+        except SystemExit as error:
+            raise JobExecutionError(f"a function of the program called sys.exit({error.code!r})") from None
+
+    def cancel(self) -> None:
+        """Nobody wants the result: interrupt the work where it is."""
+        with self._lock:
+            if self._cancelled_at is not None:
+                return
+            self._cancelled_at = time.monotonic()
+            if self._thread is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(Interrupted))
+
+    def check(self) -> None:
+        """Raise if nobody wants the result any more."""
+        if self._cancelled_at is not None:
+            raise Cancelled("the tasks were cancelled") from None
+
+    def _work(self, function: Callable[..., R], args: tuple[Any, ...]) -> R:
+        with self._lock:
+            self.check()
+            self._thread = threading.get_ident()
+        try:
+            return function(*args)
+        finally:
+            with self._lock:
+                self._thread = None
+
+
+def surroundings_here(wanted: Dependencies) -> Surroundings:
+    """Give this process what the program asked for its workers."""
+    wanted.check()
+    if wanted.archives:
+        raise UnsupportedFeatureError(
+            f"add_python_archive({wanted.archives[0].path!r}): workers find archives in a working directory of their "
+            "own, but the local engine runs functions in this process, in its directory. Use the Spark engine."
+        )
+    put_on_own_path(wanted.python_files)
+    if wanted.requirements is not None:
+        folder = tempfile.mkdtemp(prefix="beadline-packages-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        shutil.unpack_archive(requirements_archive(wanted.requirements), folder)
+        sys.path.insert(0, folder)
+    cached = tuple(CachedFile(file.name, Unpacked(file.path), file.executable) for file in wanted.cached_files)
+    return Surroundings(pyflink_names=pyflink_alias.is_installed(), cached_files=cached)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from beadline.errors import JobExecutionError
-from beadline.master.calls import PATIENCE, Call, Cancelled, Interrupted
-from beadline.master.threads import Threads
+from beadline.master.engines.local import PATIENCE, Call, Cancelled, Interrupted
+from beadline.master.engines.threads import Threads
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_an_event_loop_is_interrupted_too(pool: Threads) -> None:
 
 
 def test_work_that_waits_for_something_is_left_alone(pool: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beadline.master.calls.PATIENCE", 0.1)
+    monkeypatch.setattr("beadline.master.engines.local.PATIENCE", 0.1)
     begun, never, call = threading.Event(), threading.Lock(), Call()
 
     def wait() -> None:

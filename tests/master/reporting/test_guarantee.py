@@ -11,7 +11,7 @@ import pytest
 from beadline.common import Configuration, Encoder
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.file_system import FileSink
-from beadline.master.guarantee import Guarantee, announce
+from beadline.master.reporting.guarantee import Guarantee, announce
 
 
 def guarantee(options: dict[str, str], sink: Any) -> str:
