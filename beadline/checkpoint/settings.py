@@ -173,6 +173,7 @@ class CheckpointSettings:
         directory = configuration.get_string(Key.DIRECTORY, None)
         failures = configuration.get_integer(Key.TOLERABLE_FAILURES, 0)
         ignored = configuration.get_integer(Key.IGNORED_IN_FLIGHT, -1)
+        backups = configuration.get_string(Key.LOCAL_BACKUP_DIRECTORIES, "")
         return cls(
             interval_ms=interval,
             exactly_once=exactly_once,
@@ -196,7 +197,7 @@ class CheckpointSettings:
             compression=configuration.get_boolean(Key.COMPRESSION, cls.compression),
             incremental=configuration.get_boolean(Key.INCREMENTAL, cls.incremental),
             local_backup=configuration.get_boolean(Key.LOCAL_BACKUP, cls.local_backup),
-            local_backup_directories=_paths(configuration.get_string(Key.LOCAL_BACKUP_DIRECTORIES, "")),
+            local_backup_directories=tuple(path.strip() for path in backups.split(",") if path.strip()),
             job_id=_job_id(configuration),
             restore_path=configuration.get_string(Key.RESTORE_PATH, None),
             claim_mode=_claim_mode(configuration, cls.claim_mode),
@@ -262,7 +263,3 @@ def _choice(configuration: Configuration, key: str, default: E) -> E:
 def _at_least(minimum: int, value: int, key: str, unit: str = "") -> None:
     if value < minimum:
         raise ConfigurationError(f"{key} is {value}; it must be at least {minimum}{unit}.")
-
-
-def _paths(text: str) -> tuple[str, ...]:
-    return tuple(path.strip() for path in text.split(",") if path.strip())

@@ -29,7 +29,7 @@ from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Forward, SourceSpec, Spec
 from beadline.master import definition, engines
 from beadline.master.client.control import MasterControl
-from beadline.master.client.signals import end_well, wait_for_end
+from beadline.master.client.signals import guard, wait_for_end
 from beadline.master.job import JobMaster
 from beadline.master.reporting import telling
 from beadline.master.reporting.guarantee import guarantee_of
@@ -259,7 +259,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         elif executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
         master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._watchers), beginning)
-        end_well()
+        guard.take_over()
         master.start()
         return MasterControl(master)
 

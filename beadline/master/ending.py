@@ -11,9 +11,10 @@ from beadline.errors import EngineLostError
 from beadline.master.definition import Job
 from beadline.master.running import Running
 
+_LOG = logging.getLogger("beadline")
+
 # How long the end waits for calls to an engine that is lost.
 _LAST_CALLS_SECONDS = 5.0
-_LOG = logging.getLogger("beadline")
 
 
 def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
@@ -40,6 +41,9 @@ def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
     home.drop_claimed(running.checkpoints.registry.files())
     home.close(resumable)
     return resumable
+
+
+# -- what a job says when it has ended
 
 
 def how_to_resume(newest: str, claimed: bool) -> str:

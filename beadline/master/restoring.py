@@ -6,6 +6,7 @@ import logging
 from functools import partial
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.storage.durable import verify
 from beadline.master.definition import Job
 from beadline.master.running import Running
 from beadline.master.upgrade.migration import migrated
@@ -66,14 +67,15 @@ def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:
 
 
 def _readable(job: Job, id: int, pointer: str) -> Snapshot | None:
+    problem: object
     try:
         snapshot = job.home.read(pointer)
-        problems = job.home.storage.verify(snapshot)
+        problem = next(iter(verify(snapshot)), None)
+        if problem is None:
+            return snapshot
     except SnapshotError as error:
-        problems, snapshot = [error], None  # type: ignore[list-item]
-    if not problems:
-        return snapshot
-    _LOG.warning("checkpoint %d can't be restored, so the one before it is tried: %s", id, problems[0])
+        problem = error
+    _LOG.warning("checkpoint %d can't be restored, so the one before it is tried: %s", id, problem)
     return None
 
 

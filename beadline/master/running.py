@@ -42,7 +42,7 @@ from beadline.master.snapshots.writing import CanonicalSavepoints
 from beadline.master.stepping import Stepper
 from beadline.master.upgrade.comparison import generated_uids
 from beadline.master.upgrade.compatibility import has_state
-from beadline.master.upkeep.merging import Merger, drop_garbage
+from beadline.master.upkeep.short_tasks import Merger, drop_garbage
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import RunContext, StepHeader
 from beadline.runtime.short_tasks.exporting import export_in_worker

@@ -124,6 +124,9 @@ def _gave_up(step: int, out: OutOfTries, engine: Engine) -> Exception:
     return made
 
 
+# -- may a step be sealed? Pure logic over its acknowledgements
+
+
 def check_acks(
     plan: Plan,
     acks: Sequence[TaskAck],

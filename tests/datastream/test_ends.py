@@ -282,7 +282,7 @@ def no_other_jobs() -> None:
     while life.jobs:
         assert time.monotonic() < until, list(life.jobs)
         time.sleep(0.01)
-    signals._guard.step_back()
+    signals.guard.step_back()
 
 
 def test_handlers_are_those_of_before_when_the_job_has_ended(no_other_jobs: None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beadline.master.upkeep.merging import Merger
+from beadline.master.upkeep.short_tasks import Merger
 from beadline.state.segments import slicing
 from tests.engine.merging import STEP, differences, program
 from tests.engine.stages import Stage, written

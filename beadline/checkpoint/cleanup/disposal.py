@@ -84,6 +84,9 @@ def _measure(files: list[str]) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
+# -- claiming
+
+
 def check_claimable(pointer: str, snapshot: Snapshot) -> None:
     """Refuse to claim the checkpoint of a job that still runs: it goes on using and removing its files."""
     if snapshot.kind is not SnapshotKind.CHECKPOINT:
@@ -111,6 +114,9 @@ def claimable(files: Iterable[str], claimed: str | None = None) -> frozenset[str
         if all(entry.snapshot is not None for entry in others):
             own |= shared_files.difference(*(entry.snapshot.files() for entry in others if entry.snapshot is not None))
     return frozenset(own)
+
+
+# -- what finished jobs leave
 
 
 def leave_trace(directory: CheckpointDirectory, trace: Trace) -> None:

@@ -34,17 +34,7 @@ from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.checkpoint.storage.publishing import DEFAULT_INLINE_THRESHOLD, Stored, publish_checkpoint
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.graph.program import Program
-from beadline.state.segments.files import (
-    base_name,
-    delete_file,
-    entries_of,
-    join,
-    make_folder,
-    read_file,
-    size_of,
-    sync,
-    write_file,
-)
+from beadline.state.segments import files
 
 _USED = re.compile(r"\.?chk-(\d{1,18})(\.[0-9a-f]{8})?")
 
@@ -117,11 +107,11 @@ class FileJobStorage(JobStorage):
 
     def keep_history(self, data: bytes) -> None:
         self.check()
-        write_file(join(self.folder, HISTORY), data)
+        files.write_file(files.join(self.folder, HISTORY), data)
 
     def history(self) -> bytes | None:
         try:
-            return read_file(join(self.folder, HISTORY))
+            return files.read_file(files.join(self.folder, HISTORY))
         except OSError:
             return None
 
@@ -136,14 +126,14 @@ class FileJobStorage(JobStorage):
 
     def shared_folder(self, epoch: int = 0) -> str:
         """Where the segments go. A driver writes to the folder of its epoch only."""
-        shared = join(self.folder, metadata.SHARED)
-        return join(shared, str(epoch)) if epoch else shared
+        shared = files.join(self.folder, metadata.SHARED)
+        return files.join(shared, str(epoch)) if epoch else shared
 
     def prepare(self, epoch: int = 0) -> str:
         """Make the job's folders, and give the one for its segments."""
         folder = self.shared_folder(epoch)
         with explained(f"can't use {self._directory.path} for checkpoints"):
-            make_folder(folder)
+            files.make_folder(folder)
         return folder
 
     # -- writing
@@ -167,7 +157,7 @@ class FileJobStorage(JobStorage):
     def _write(self, snapshot: Snapshot, copy_foreign: bool) -> Stored:
         epoch = self.epoch or snapshot.epoch
         number = snapshot.checkpoint_id
-        folder = join(self.folder, f"chk-{number}")
+        folder = files.join(self.folder, f"chk-{number}")
         with explained(f"can't write checkpoint {number} to {folder}"):
             self.check()
             shared = self.prepare(epoch)
@@ -184,7 +174,7 @@ class FileJobStorage(JobStorage):
     def _publish(self, folder: str, data: bytes, number: int) -> None:
         publish_checkpoint(folder, data, number, self.check)
         try:
-            sync(self.folder)
+            files.sync(self.folder)
         except OSError:
             self.discard(folder)
             raise
@@ -200,7 +190,7 @@ class FileJobStorage(JobStorage):
         return self._directory.completed(self.job_id)
 
     def highest_number(self) -> int:
-        matches = (_USED.fullmatch(entry.name) for entry in entries_of(self.folder))
+        matches = (_USED.fullmatch(entry.name) for entry in files.entries_of(self.folder))
         return max((int(match[1]) for match in matches if match), default=0)
 
     # -- removing
@@ -209,8 +199,8 @@ class FileJobStorage(JobStorage):
         """Remove a checkpoint or savepoint: first its ``_metadata``, so that it never looks complete by mistake; then
         what else it wrote into its folder; then the folder, if nothing else is in it."""
         folder = folder_of(pointer)
-        name = base_name(folder)
-        if not (CHECKPOINT.fullmatch(name) or size_of(join(folder, metadata.METADATA)) is not None):
+        name = files.base_name(folder)
+        if not (CHECKPOINT.fullmatch(name) or files.size_of(files.join(folder, metadata.METADATA)) is not None):
             raise SnapshotError(f"{folder} is neither a checkpoint nor a savepoint, so it is not removed")
         if self._is_fenced():
             return
@@ -223,10 +213,10 @@ class FileJobStorage(JobStorage):
         for path in paths:
             self._files.forget(path)
             with explained(f"can't remove {path}"):
-                if CHECKPOINT.fullmatch(base_name(path)) or STAGED.fullmatch(base_name(path)):
+                if CHECKPOINT.fullmatch(files.base_name(path)) or STAGED.fullmatch(files.base_name(path)):
                     remove_known(path)
                 else:
-                    delete_file(path)
+                    files.delete_file(path)
 
     def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
         return [] if self._writing else orphans_in(self.folder, referenced, self.epoch)

@@ -17,7 +17,6 @@ from beadline.checkpoint.contents.snapshot import Snapshot, explained
 from beadline.checkpoint.directory.jobs import Trace
 from beadline.checkpoint.directory.lookup import Listed, folder_of
 from beadline.checkpoint.ownership.lease import Fenced
-from beadline.checkpoint.storage.durable import Problem, verify
 from beadline.checkpoint.storage.publishing import (
     DEFAULT_INLINE_THRESHOLD,
     Fill,
@@ -135,10 +134,6 @@ class JobStorage(ABC):
     @abstractmethod
     def highest_number(self) -> int:
         """The highest number that any checkpoint of the job has used, finished or not. New ones begin above it."""
-
-    def verify(self, snapshot: Snapshot) -> list[Problem]:
-        """What is wrong with a snapshot's files."""
-        return verify(snapshot)
 
     # -- removing
 

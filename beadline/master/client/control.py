@@ -101,22 +101,15 @@ class MasterControl:
         return self._master.trigger(CheckpointKind.CHECKPOINT)
 
     def stop_with_savepoint(
-        self,
-        advance_to_end_of_event_time: bool,
-        savepoint_directory: str | None,
-        format_type: SavepointFormatType = SavepointFormatType.CANONICAL,
+        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None, format_type: SavepointFormatType
     ) -> Future[str]:
         kind = CheckpointKind.STOP_WITH_SAVEPOINT
         return self._savepoint(kind, savepoint_directory, format_type, advance_to_end_of_event_time)
 
-    def cancel_with_savepoint(
-        self, savepoint_directory: str | None, format_type: SavepointFormatType = SavepointFormatType.CANONICAL
-    ) -> Future[str]:
+    def cancel_with_savepoint(self, savepoint_directory: str | None, format_type: SavepointFormatType) -> Future[str]:
         return self._savepoint(CheckpointKind.CANCEL_WITH_SAVEPOINT, savepoint_directory, format_type)
 
-    def trigger_savepoint(
-        self, savepoint_directory: str | None, format_type: SavepointFormatType = SavepointFormatType.CANONICAL
-    ) -> Future[str]:
+    def trigger_savepoint(self, savepoint_directory: str | None, format_type: SavepointFormatType) -> Future[str]:
         return self._savepoint(CheckpointKind.SAVEPOINT, savepoint_directory, format_type)
 
     def _savepoint(

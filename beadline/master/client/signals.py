@@ -41,7 +41,7 @@ def wait_for_end(control: MasterControl) -> JobExecutionResult:
         _interrupted(control)
         raise
     finally:
-        _guard.step_back()
+        guard.step_back()
     return control.result()
 
 
@@ -65,13 +65,6 @@ def _wait(control: MasterControl) -> None:
         control.wait(0.2)
 
 
-def end_well() -> None:
-    """A job is about to start: let it end in good order when the process is told to end. SIGTERM is handled if the
-    calling thread is the main one, because Python lets no other set handlers, and if the program has no handler of its
-    own."""
-    _guard.take_over()
-
-
 class _Guard:
     """What this process does about signals while it has jobs; ``_told`` counts the SIGTERMs since it last had none."""
 
@@ -84,7 +77,9 @@ class _Guard:
         self._before: dict[int, Any] = {}
 
     def take_over(self) -> None:
-        """Runs in the thread that starts a job."""
+        """A job is about to start in this thread: let it end in good order when the process is told to end. SIGTERM is
+        handled if the thread is the main one, because Python lets no other set handlers, and if the program has no
+        handler of its own."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._signals, self._told, self._exit_code = SimpleQueue(), 0, None
@@ -182,4 +177,4 @@ def _when_program_is_over(action: Any) -> None:
     getattr(threading, "_register_atexit", atexit.register)(action)
 
 
-_guard = _Guard()
+guard = _Guard()

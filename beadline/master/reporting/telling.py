@@ -160,8 +160,7 @@ def _users(tb: TracebackType | None) -> TracebackType | None:
     frames = []
     at = tb
     while at is not None:
-        code = at.tb_frame.f_code
-        if _Frame(code.co_filename, at.tb_lineno, code.co_name, "", "").is_users:
+        if not is_machinery(at.tb_frame.f_code.co_filename):
             frames.append(at)
         at = at.tb_next
     made: TracebackType | None = None

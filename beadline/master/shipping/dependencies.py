@@ -37,7 +37,7 @@ class PythonArchive:
         what = "add_python_archive()"
         path = local_file(path, what)
         if not is_archive(path):
-            raise ConfigurationError(f"{what}: {path} is not an archive that ends in {_endings()}")
+            raise ConfigurationError(f"{what}: {path} is not an archive that ends in {', '.join((*ZIPPED, *_TARRED))}")
         target = os.path.basename(path) if target is None else target
         inner = os.path.normpath(target)
         if os.path.isabs(inner) or inner.split(os.sep)[0] in ("..", "."):
@@ -133,10 +133,6 @@ def archive_ending(path: str) -> str:
     """The ending by which Spark knows how to unpack it."""
     name = path.lower()
     return ".zip" if name.endswith(ZIPPED) else next(ending for ending in _TARRED if name.endswith(ending))
-
-
-def _endings() -> str:
-    return ", ".join((*ZIPPED, *_TARRED))
 
 
 def requirements_archive(requirements: Requirements) -> Path:

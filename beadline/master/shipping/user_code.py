@@ -25,7 +25,7 @@ _NEVER = frozenset({"beadline", "pyflink", "pyspark", "py4j", "__main__", "__mp_
 _MODULE_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
 
 # Data files are shipped up to this; modules always are.
-MOST_DATA = 64 << 20
+_MOST_DATA = 64 << 20
 _MOST_NAMED_FILES = 2000
 _JUNK = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
 _LONGEST_NAME = 200
@@ -51,11 +51,21 @@ class UserCode:
             return
         if not file.name.endswith(_MODULE_SUFFIXES):
             size = file.stat().st_size
-            if self._data + size > MOST_DATA:
+            if self._data + size > _MOST_DATA:
                 self.left_out.append(file)
                 return
             self._data += size
         self.files[inside] = file
+
+    def about_left_out(self) -> str:
+        size = sum(file.stat().st_size for file in self.left_out)
+        shown = ", ".join(str(file) for file in self.left_out[:3])
+        more = f" and {len(self.left_out) - 3} more" if len(self.left_out) > 3 else ""
+        return (
+            f"data files of the program's packages go to the workers up to {_MOST_DATA >> 20} MB; left out "
+            f"({size >> 20} MB): {shown}{more}. If functions need them, ship them with env.register_cached_file() or "
+            "env.add_python_archive()."
+        )
 
 
 def find_user_code(skip: frozenset[str] = frozenset()) -> UserCode:
@@ -186,7 +196,7 @@ class _Search:
         if module.is_package:
             self._add_folder(inside, file.parent)
             return
-        self._code.add(inside + _suffix_of(file), file)
+        self._code.add(inside + file.name[file.name.index(".") :], file)
         for inner, data in _named_nearby(file, mentioned):
             self._code.add(os.path.join(os.path.dirname(inside), inner), data)
 
@@ -246,10 +256,6 @@ def _module(file: object, folders: Iterable[str] | None) -> _Module | None:
     return _Module(os.path.abspath(file), inner) if file.endswith(_MODULE_SUFFIXES) else None
 
 
-def _suffix_of(file: Path) -> str:
-    return file.name[file.name.index(".") :]
-
-
 def _archive_with(file: str) -> Path | None:
     """The archive on the path that a file is in, if it is in one."""
     if os.path.exists(file):
@@ -297,6 +303,9 @@ def _named_nearby(module: Path, mentioned: Mentioned) -> Iterator[tuple[str, Pat
                         yield f"{inner}/{name}", file
         except OSError:  # no name of a file at all
             continue
+
+
+# -- what a module's source mentions
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from beadline.checkpoint.directory.lookup import Listed, canonical, folder_of, r
 from beadline.checkpoint.ownership.holder import Pause, holder_of
 from beadline.checkpoint.ownership.lease import Claim, newest_claim
 from beadline.checkpoint.settings import CheckpointSettings, ClaimMode, Key, Storage
+from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.publishing import Stored
@@ -124,17 +125,14 @@ class Home:
 
     def _newest_good(self, listed: list[Listed]) -> tuple[str, Snapshot]:
         for entry in listed:
-            if entry.snapshot is None:
-                _LOG.warning("%s can't be used, so the one before it is tried: %s", entry.pointer, entry.problem)
-                continue
-            problems = self.storage.verify(entry.snapshot)
-            if not problems:
+            problems = [entry.problem] if entry.snapshot is None else verify(entry.snapshot)
+            if entry.snapshot is not None and not problems:
                 return entry.pointer, entry.snapshot
             _LOG.warning("%s can't be used, so the one before it is tried: %s", entry.pointer, problems[0])
         raise SnapshotError(f"none of the {len(listed)} checkpoints in {self._settings.directory} can be read")
 
     def _check(self, pointer: str, snapshot: Snapshot) -> None:
-        problems = self.storage.verify(snapshot)
+        problems = verify(snapshot)
         if problems:
             more = f", and {len(problems) - 1} more problems" if len(problems) > 1 else ""
             raise SnapshotError(f"{pointer} can't be restored: {problems[0]}{more}")
@@ -198,6 +196,9 @@ class Home:
             self.storage.remove(comes_again=again)
         except (SnapshotError, OSError) as error:
             _LOG.warning("the job has ended, but its folder could not be removed: %s", error)
+
+
+# -- what a job starts from, found before anything is made and before another driver is fenced
 
 
 @dataclass(frozen=True)

@@ -95,9 +95,8 @@ class Records:
     def get(self, id: int) -> Record | None:
         return self._records.get(id)
 
-    def add(self, record: Record) -> Record:
+    def add(self, record: Record) -> None:
         self._records[record.id] = record
-        return record
 
     def remove(self, record: Record) -> None:
         self._records.pop(record.id, None)

@@ -26,7 +26,7 @@ from beadline.master.events import Event, NotWritten, Prepared, Published, Reque
 from beadline.master.reporting.telling import first_line
 from beadline.master.snapshots.records import Phase, Record
 from beadline.master.snapshots.sinks import Sinks
-from beadline.master.upkeep.merging import GivenUp, ShortTasks
+from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
 from beadline.runtime.short_tasks.exporting import Export, Exported
 
 # As many savepoints as are written at once.

@@ -225,15 +225,6 @@ class SparkEngine(Engine):
                 calls.id()  # which hands it to Spark
             return calls.collect()
 
-    def say_farewell(self, live: tuple[str, ...]) -> None:
-        """Let workers drop executions that have ended; those that no task reaches do it with their next step."""
-        if self.ask() is not None:
-            return
-        with contextlib.suppress(Exception):
-            slots = self.slots
-            ids = self.session.range(0, slots, 1, slots)
-            self.map_in_arrow(ids, partial(farewell, live), "id long").toArrow()
-
     def watched(self) -> contextlib.AbstractContextManager[None]:
         """An error in here is the loss of the engine, if the engine is lost."""
         return self._liveness.watched()
@@ -285,7 +276,10 @@ class SparkDeployment(Deployment):
             for anchor in self._anchors.values():
                 anchor.unpersist()
             self._shipment.destroy()
-        self._engine.say_farewell(live)
+        with contextlib.suppress(Exception):  # workers that no task reaches do it with their next step
+            slots = self._engine.slots
+            ids = self._engine.session.range(0, slots, 1, slots)
+            self._engine.map_in_arrow(ids, partial(farewell, live), "id long").toArrow()
 
 
 def _function(call: LevelCall) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

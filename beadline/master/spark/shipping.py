@@ -24,14 +24,7 @@ from beadline import pyflink_alias
 from beadline.errors import ConfigurationError
 from beadline.master.shipping.dependencies import Dependencies, archive_ending, requirements_archive
 from beadline.master.shipping.shipment import added_modules, is_package, put_on_own_path
-from beadline.master.shipping.user_code import (
-    MOST_DATA,
-    UserCode,
-    files_below,
-    find_user_code,
-    is_installed,
-    user_path,
-)
+from beadline.master.shipping.user_code import files_below, find_user_code, is_installed, user_path
 from beadline.runtime.worker.surroundings import CachedFile, Surroundings, Unpacked
 
 if TYPE_CHECKING:
@@ -88,20 +81,9 @@ def _ship_code(engine: SparkEngine) -> list[Unpacked]:
     code = find_user_code(_TESTS if engine.one_machine else frozenset())
     added_modules.update(code.modules)
     if code.left_out:
-        _LOG.warning("%s", _about_left_out(code))
+        _LOG.warning("%s", code.about_left_out())
     places = [Unpacked(engine.add_archive(_archive("code", code.files)))] if code.files else []
     return places + [Unpacked(engine.add_archive(_linked("code", str(path), ".zip"))) for path in code.zips]
-
-
-def _about_left_out(code: UserCode) -> str:
-    size = sum(file.stat().st_size for file in code.left_out)
-    shown = ", ".join(str(file) for file in code.left_out[:3])
-    more = f" and {len(code.left_out) - 3} more" if len(code.left_out) > 3 else ""
-    return (
-        f"data files of the program's packages go to the workers up to {MOST_DATA >> 20} MB; left out "
-        f"({size >> 20} MB): {shown}{more}. If functions need them, ship them with env.register_cached_file() or "
-        "env.add_python_archive()."
-    )
 
 
 def _ship_python_file(engine: SparkEngine, path: str) -> tuple[list[Unpacked], list[Unpacked]]:

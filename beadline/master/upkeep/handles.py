@@ -26,11 +26,6 @@ _INLINE_BYTES = 16 << 10
 _LARGE_UNION = 16 << 20
 
 
-def _weight(result: MergeResult) -> int:
-    """How many bytes were merged."""
-    return sum(segment.weight for segment in result.request.segments)
-
-
 @dataclass
 class _Spot:
     """Where the segments of a span that is being merged are in their handle now. ``free``: it costs no allowance."""
@@ -172,7 +167,8 @@ class StateBook:
             self._written.add(result.segment.path)
             self._merged.append(result)
             if not self._is_free(result):
-                self._to_merge.left += _weight(result) - result.segment.size
+                merged = sum(segment.weight for segment in result.request.segments)
+                self._to_merge.left += merged - result.segment.size
         while self._merged and (self._is_free(self._merged[0]) or self._to_take.pays(self._merged[0].segment.size)):
             self._take(self._merged.pop(0))
 

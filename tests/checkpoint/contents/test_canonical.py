@@ -16,7 +16,7 @@ import pytest
 from beadline.checkpoint.contents import canonical
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
 from beadline.checkpoint.directory.lookup import read_snapshot
-from beadline.checkpoint.storage.durable import Bundle
+from beadline.checkpoint.storage.durable import Bundle, verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
@@ -131,7 +131,7 @@ def test_what_is_exported_is_what_was_there(inline: bool, storage: FileJobStorag
     shutil.rmtree(storage.folder)
     moved = shutil.move(stored.pointer, tmp_path / "moved")
     read = read_snapshot(str(moved))
-    assert storage.verify(read) == []
+    assert verify(read) == []
     found: dict[str, dict[int, Any]] = {"total": {}, "names": {}}
     for subtask, handle in enumerate(read.operators[0].keyed):
         assert handle is not None
@@ -284,7 +284,7 @@ def test_keyed_and_operator_state_of_one_name_have_folders_of_their_own(
     )
     stored = storage.write_savepoint(snapshot_of(operator), str(tmp_path / "savepoints"), fill)
     assert sorted(entry.name for entry in entries_of(f"{stored.pointer}/count")) == ["names", "total", "total-keyed"]
-    assert storage.verify(read_snapshot(stored.pointer)) == []
+    assert verify(read_snapshot(stored.pointer)) == []
 
 
 def test_a_savepoint_without_state_is_one_file(storage: FileJobStorage, tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_the_same_on_a_remote_file_system(remote: FileJobStorage) -> None:
     directory = state_files.parent(remote.folder)
     stored = remote.write_savepoint(snapshot_of(keyed_operator(remote.prepare())), directory, fill)
     read = remote.read(stored.pointer)
-    assert remote.verify(read) == []
+    assert verify(read) == []
     found: dict[int, Any] = {}
     for handle in read.operators[0].keyed:
         assert handle is not None

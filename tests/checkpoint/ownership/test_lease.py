@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.ownership.lease import Fenced, Lease, counts, published
+from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.state.segments import files as state_files
 from tests.checkpoint.snapshots import JOB, all_files, latest, make_snapshot, place_in, take_over
@@ -121,7 +122,7 @@ def test_a_late_checkpoint_of_an_old_epoch_does_not_count_and_is_an_orphan(
     stored = write(second, 2)
     assert usable(storage) == [(2, 2), (1, 1)]
     storage.delete(storage.orphans())
-    assert storage.verify(stored) == []
+    assert verify(stored) == []
     third = take_over(tmp_path, "c")
     assert third.epoch == 3
     assert usable(storage) == [(2, 2), (1, 1)]
@@ -273,7 +274,7 @@ def test_a_driver_that_wakes_up_fenced_publishes_nothing(
     assert usable(storage) == [(2, 2), (1, 1)]
     storage.delete(storage.orphans())
     assert usable(storage) == [(2, 2), (1, 1)]
-    assert storage.verify(mine) == []
+    assert verify(mine) == []
 
 
 def test_what_was_published_before_the_take_over_is_adopted(
@@ -286,7 +287,7 @@ def test_what_was_published_before_the_take_over_is_adopted(
     assert usable(storage) == [(2, 1), (1, 1)]
     latest = storage.completed()[0].snapshot
     assert latest is not None
-    assert storage.verify(latest) == []
+    assert verify(latest) == []
 
 
 def test_a_driver_that_was_only_paused_goes_on(storage: FileJobStorage, asleep: Callable[[str], Sleeper]) -> None:
