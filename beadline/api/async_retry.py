@@ -8,17 +8,6 @@ from typing import Any, Generic, TypeVar
 from beadline.api.async_functions import AsyncRetryPredicate, AsyncRetryStrategy
 from beadline.errors import ConfigurationError
 
-__all__ = [
-    "NO_RETRY_STRATEGY",
-    "ExponentialBackoffDelayRetryStrategy",
-    "FixedDelayRetryStrategy",
-    "NoRetryStrategy",
-    "RetryPredicate",
-    "empty_result_predicate",
-    "exception_type_predicate",
-    "has_exception_predicate",
-]
-
 OUT = TypeVar("OUT")
 
 

@@ -12,13 +12,6 @@ from beadline.api.state_descriptors import MapStateDescriptor, StateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.api.timer_service import TimerService
 
-__all__ = [
-    "BaseBroadcastProcessFunction",
-    "BroadcastProcessFunction",
-    "KeyedBroadcastProcessFunction",
-    "KeyedStateFunction",
-]
-
 IN1 = TypeVar("IN1")
 IN2 = TypeVar("IN2")
 OUT = TypeVar("OUT")

@@ -7,8 +7,6 @@ from typing import Any
 from beadline.common.time import Duration, Time
 from beadline.errors import TypeMismatchError
 
-__all__ = ["as_milliseconds"]
-
 
 def as_milliseconds(value: Any, what: str) -> int:
     """The milliseconds of a ``Time`` or ``Duration``; ``what`` names the value in the error if it is neither."""

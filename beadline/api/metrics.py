@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 
 from beadline.errors import ConfigurationError
 
-__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup", "MetricTotals"]
-
 M = TypeVar("M", bound="Metric")
 
 _LOG = logging.getLogger(__name__)

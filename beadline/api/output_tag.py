@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import ConfigurationError, TypeMismatchError
 
-__all__ = ["OutputTag"]
-
 
 class OutputTag:
     """Names a side output: ``yield tag, value`` sends a value there, ``stream.get_side_output(tag)`` reads it.

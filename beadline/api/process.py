@@ -14,8 +14,6 @@ from beadline.api.function import Function
 from beadline.api.time_domain import TimeDomain
 from beadline.api.timer_service import TimerService
 
-__all__ = ["CoProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction", "ProcessFunction"]
-
 
 class _Context(ABC):
     """What every process function gets with an element."""

@@ -11,15 +11,6 @@ from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import ConfigurationError, TypeMismatchError
 
-__all__ = [
-    "AggregatingStateDescriptor",
-    "ListStateDescriptor",
-    "MapStateDescriptor",
-    "ReducingStateDescriptor",
-    "StateDescriptor",
-    "ValueStateDescriptor",
-]
-
 
 @dataclass(frozen=True)
 class StateMigration:

@@ -9,8 +9,6 @@ from beadline.api.durations import as_milliseconds
 from beadline.common.time import Duration, Time
 from beadline.errors import ConfigurationError, TypeMismatchError
 
-__all__ = ["StateTtlConfig"]
-
 E = TypeVar("E", bound=Enum)
 S = TypeVar("S")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["TimeDomain"]
-
 
 class TimeDomain(Enum):
     """The clock of a timer that fires: ask for it with ``ctx.time_domain()`` in ``on_timer``."""

@@ -9,8 +9,6 @@ from typing import Any, Generic, TypeVar
 from beadline.api.function import Function
 from beadline.api.runtime_context import KeyedStateStore
 
-__all__ = ["AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction"]
-
 W = TypeVar("W")
 W2 = TypeVar("W2")
 IN = TypeVar("IN")

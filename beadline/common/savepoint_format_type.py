@@ -6,8 +6,6 @@ from enum import Enum
 
 from beadline.errors import ConfigurationError
 
-__all__ = ["SavepointFormatType"]
-
 
 class SavepointFormatType(Enum):
     """How a savepoint holds the state. Both kinds hold all they need, can be moved, and restore into any backend."""

@@ -29,8 +29,6 @@ from beadline.common._types.opaque import ExternalTypeInfo, PickledBytesTypeInfo
 from beadline.common._types.temporal import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from beadline.errors import ConfigurationError
 
-__all__ = ["classes_of", "readable", "type_from_text", "type_to_text"]
-
 _PICKLED = "PICKLED_BYTE_ARRAY"
 _NAMED: dict[str, TypeInformation] = {
     **{basic.name: basic_type_info(basic.name) for basic in BasicType},

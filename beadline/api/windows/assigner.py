@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from beadline.api.runtime_context import RuntimeContext
     from beadline.common.serializer import TypeSerializer
 
-__all__ = ["MergingWindowAssigner", "SessionWindowTimeGapExtractor", "WindowAssigner"]
-
 T = TypeVar("T")
 W = TypeVar("W")
 W2 = TypeVar("W2")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from beadline.errors import ConfigurationError
 
-__all__ = ["check_offset", "check_positive"]
-
 
 def check_positive(value: int, name: str, owner: str, unit: str = "") -> int:
     """Returns ``value`` if it is a positive int."""

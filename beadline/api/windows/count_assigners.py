@@ -15,8 +15,6 @@ from beadline.api.windows.window import CountWindow, GlobalWindow
 from beadline.common.serializer import TypeSerializer
 from beadline.common.typeinfo import Types
 
-__all__ = ["CountSlidingWindowAssigner", "CountTumblingWindowAssigner", "GlobalWindows"]
-
 T = TypeVar("T")
 
 

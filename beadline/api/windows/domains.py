@@ -14,8 +14,6 @@ from beadline.common.constants import MIN_LONG_VALUE
 from beadline.common.serializer import TypeSerializer
 from beadline.errors import GraphError
 
-__all__ = ["InEventTime", "InProcessingTime", "TimeWindowAssigner"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from beadline.api.timer_service import TimerService
 from beadline.common.time import Duration, Time
 from beadline.errors import ConfigurationError
 
-__all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor"]
-
 Held = list[tuple[int, Any]]
 
 

@@ -9,8 +9,6 @@ from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow
 from beadline.common.serializer import TypeSerializer
 from beadline.errors import SerializationError
 
-__all__ = ["CountWindowSerializer", "GlobalWindowSerializer", "TimeWindowSerializer"]
-
 _TWO_LONGS = struct.Struct(">qq")
 _LONG = struct.Struct(">q")
 

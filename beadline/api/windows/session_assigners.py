@@ -13,13 +13,6 @@ from beadline.api.windows.window import TimeWindow
 from beadline.common.time import Duration, Time
 from beadline.errors import ConfigurationError, TypeMismatchError
 
-__all__ = [
-    "DynamicEventTimeSessionWindows",
-    "DynamicProcessingTimeSessionWindows",
-    "EventTimeSessionWindows",
-    "ProcessingTimeSessionWindows",
-]
-
 T = TypeVar("T")
 
 

@@ -16,13 +16,6 @@ from beadline.api.windows.domains import InEventTime, InProcessingTime, TimeWind
 from beadline.api.windows.window import TimeWindow
 from beadline.common.time import Duration, Time
 
-__all__ = [
-    "SlidingEventTimeWindows",
-    "SlidingProcessingTimeWindows",
-    "TumblingEventTimeWindows",
-    "TumblingProcessingTimeWindows",
-]
-
 T = TypeVar("T")
 
 

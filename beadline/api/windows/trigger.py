@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from beadline.api.metrics import MetricGroup
     from beadline.api.state_descriptors import StateDescriptor
 
-__all__ = ["Trigger", "TriggerResult"]
-
 T = TypeVar("T")
 W = TypeVar("W")
 

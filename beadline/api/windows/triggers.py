@@ -16,17 +16,6 @@ from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import GraphError, TypeMismatchError
 
-__all__ = [
-    "ContinuousEventTimeTrigger",
-    "ContinuousProcessingTimeTrigger",
-    "CountTrigger",
-    "DeltaTrigger",
-    "EventTimeTrigger",
-    "NeverTrigger",
-    "ProcessingTimeTrigger",
-    "PurgingTrigger",
-]
-
 T = TypeVar("T")
 
 

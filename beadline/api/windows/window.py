@@ -12,8 +12,6 @@ from beadline.common.constants import MAX_LONG_VALUE
 if TYPE_CHECKING:
     from beadline.api.windows.assigner import MergingWindowAssigner
 
-__all__ = ["CountWindow", "GlobalWindow", "TimeWindow", "Window"]
-
 
 class Window(ABC):
     """A finite group of elements. Windows are used as keys: they must be hashable and equal by content."""

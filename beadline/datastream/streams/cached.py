@@ -20,8 +20,6 @@ from beadline.master import engines
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-__all__ = ["CachedDataStream"]
-
 
 class CachedDataStream(DataStream):
     """A bounded stream that is computed once: the first job that uses it keeps its elements, later jobs of the same
