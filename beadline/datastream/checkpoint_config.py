@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds
 from beadline.checkpoint import settings as keys
 from beadline.common.configuration import Configuration
 from beadline.common.time import Duration

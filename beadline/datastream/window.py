@@ -19,14 +19,11 @@ from beadline.api.windows.count_assigners import (
     CountTumblingWindowAssigner,
     GlobalWindows,
 )
-from beadline.api.windows.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
-from beadline.api.windows.session_assigners import (
+from beadline.api.windows.time_assigners import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
-)
-from beadline.api.windows.time_assigners import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -45,7 +42,15 @@ from beadline.api.windows.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
-from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from beadline.api.windows.window import (
+    CountWindow,
+    CountWindowSerializer,
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    Window,
+)
 from beadline.common.constants import MAX_LONG_VALUE as MAX_LONG_VALUE
 from beadline.common.constants import MIN_LONG_VALUE as MIN_LONG_VALUE
 from beadline.common.serializer import TypeSerializer as TypeSerializer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from beadline.api.windows.trigger import Trigger
 
@@ -48,6 +48,9 @@ class WindowAssigner(ABC, Generic[T, W]):
     @abstractmethod
     def is_event_time(self) -> bool:
         """Whether windows follow the elements' timestamps rather than the wall clock."""
+
+
+AssignerContext: TypeAlias = WindowAssigner.WindowAssignerContext
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):

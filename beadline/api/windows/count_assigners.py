@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, TypeVar
 
+from beadline.api.arguments import check_positive
 from beadline.api.state_descriptors import ValueStateDescriptor
-from beadline.api.windows.assigner import WindowAssigner
-from beadline.api.windows.checks import check_positive
-from beadline.api.windows.serializers import CountWindowSerializer, GlobalWindowSerializer
+from beadline.api.windows.assigner import AssignerContext, WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.api.windows.triggers import CountTrigger, NeverTrigger
-from beadline.api.windows.window import CountWindow, GlobalWindow
+from beadline.api.windows.window import CountWindow, CountWindowSerializer, GlobalWindow, GlobalWindowSerializer
 from beadline.common.serializer import TypeSerializer
 from beadline.common.typeinfo import Types
 
@@ -24,7 +23,7 @@ class _CountWindows(WindowAssigner[T, CountWindow]):
     _window_size: int
     _count_descriptor: ValueStateDescriptor
 
-    def _next_number(self, context: WindowAssigner.WindowAssignerContext) -> int:
+    def _next_number(self, context: AssignerContext) -> int:
         count = context.get_runtime_context().get_state(self._count_descriptor)
         number: int = count.value() or 0
         count.update(number + 1)
@@ -52,9 +51,7 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
         """Windows of ``window_size`` elements."""
         return CountTumblingWindowAssigner(window_size)
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[CountWindow]:
+    def assign_windows(self, element: T, timestamp: int, context: AssignerContext) -> Collection[CountWindow]:
         return [CountWindow(self._next_number(context) // self._window_size)]
 
     def __repr__(self) -> str:
@@ -74,9 +71,7 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
         """Windows of ``window_size`` elements, one every ``window_slide``."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[CountWindow]:
+    def assign_windows(self, element: T, timestamp: int, context: AssignerContext) -> Collection[CountWindow]:
         # Window i holds the numbers from i * slide up to i * slide + size - 1.
         number = self._next_number(context)
         newest = number // self._window_slide
@@ -95,9 +90,7 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
         """The assigner."""
         return GlobalWindows()
 
-    def assign_windows(
-        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> Collection[GlobalWindow]:
+    def assign_windows(self, element: T, timestamp: int, context: AssignerContext) -> Collection[GlobalWindow]:
         return [GlobalWindow.get()]
 
     def get_default_trigger(self, env: Any) -> Trigger[T, GlobalWindow]:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds
 from beadline.api.timer_service import TimerService
 from beadline.common.time import Duration, Time
 from beadline.errors import ConfigurationError

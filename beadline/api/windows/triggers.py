@@ -7,9 +7,8 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds, check_positive
 from beadline.api.state_descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from beadline.api.windows.checks import check_positive
 from beadline.api.windows.trigger import Trigger, TriggerResult, W
 from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
 from beadline.common.time import Duration, Time

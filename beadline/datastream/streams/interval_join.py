@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds
 from beadline.api.join_functions import ProcessJoinFunction
 from beadline.api.output_tag import OutputTag
 from beadline.common.time import Duration, Time
