@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from beadline.api.function import Function
+from beadline.api.process import KeyedContext, TimerContext, WithTimestamp
 from beadline.api.state import BroadcastState, ReadOnlyBroadcastState, State
 from beadline.api.state_descriptors import MapStateDescriptor, StateDescriptor
-from beadline.api.time_domain import TimeDomain
-from beadline.api.timer_service import TimerService
+from beadline.api.timer_service import Clocks
 
 IN1 = TypeVar("IN1")
 IN2 = TypeVar("IN2")
@@ -21,20 +21,8 @@ KEY = TypeVar("KEY")
 class BaseBroadcastProcessFunction(Function):
     """What the keyed and the non-keyed broadcast function have in common."""
 
-    class BaseContext(ABC):
+    class BaseContext(WithTimestamp, Clocks):
         """Passed with every element, whatever its side."""
-
-        @abstractmethod
-        def timestamp(self) -> int | None:
-            """The event time of the element, or of the timer that fires; ``None`` if the stream has no timestamps."""
-
-        @abstractmethod
-        def current_processing_time(self) -> int:
-            """The wall-clock time of this step, in milliseconds."""
-
-        @abstractmethod
-        def current_watermark(self) -> int:
-            """The event time up to which everything has been seen."""
 
     class Context(BaseContext):
         """Passed with a broadcast element: the broadcast state can be changed."""
@@ -92,23 +80,11 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
         ) -> None:
             """Calls ``function(key, state)`` for every key of this subtask that has an entry, in a fixed order."""
 
-    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext):
+    class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, KeyedContext):
         """Passed to :meth:`process_element`."""
 
-        @abstractmethod
-        def timer_service(self) -> TimerService:
-            """Both clocks, and timers of the current key."""
-
-        @abstractmethod
-        def get_current_key(self) -> Any:
-            """The key that state and timers belong to during this call."""
-
-    class OnTimerContext(ReadOnlyContext):
+    class OnTimerContext(ReadOnlyContext, TimerContext):
         """Passed to :meth:`on_timer`."""
-
-        @abstractmethod
-        def time_domain(self) -> TimeDomain:
-            """The clock that the timer followed."""
 
     @abstractmethod
     def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:

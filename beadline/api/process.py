@@ -15,19 +15,23 @@ from beadline.api.time_domain import TimeDomain
 from beadline.api.timer_service import TimerService
 
 
-class _Context(ABC):
-    """What every process function gets with an element."""
-
-    @abstractmethod
-    def timer_service(self) -> TimerService:
-        """Both clocks and, after ``key_by``, timers."""
+class WithTimestamp(ABC):
+    """What every function gets that processes element after element."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
         """The event time of the element, or of the timer that fires; ``None`` if the stream has no timestamps."""
 
 
-class _KeyedContext(_Context):
+class _Context(WithTimestamp):
+    """What every process function gets with an element."""
+
+    @abstractmethod
+    def timer_service(self) -> TimerService:
+        """Both clocks and, after ``key_by``, timers."""
+
+
+class KeyedContext(_Context):
     """What a process function after ``key_by`` gets with an element."""
 
     @abstractmethod
@@ -35,7 +39,7 @@ class _KeyedContext(_Context):
         """The key that state and timers belong to during this call."""
 
 
-class _OnTimerContext(_KeyedContext):
+class TimerContext(KeyedContext):
     """What a process function gets with a timer."""
 
     @abstractmethod
@@ -72,10 +76,10 @@ class KeyedProcessFunction(Function):
                 yield ctx.get_current_key(), self.count.value()
     """
 
-    class Context(_KeyedContext):
+    class Context(KeyedContext):
         """Passed to :meth:`process_element`."""
 
-    class OnTimerContext(_OnTimerContext, Context):
+    class OnTimerContext(TimerContext, Context):
         """Passed to :meth:`on_timer`."""
 
     @abstractmethod
@@ -104,10 +108,10 @@ class CoProcessFunction(Function):
 class KeyedCoProcessFunction(Function):
     """Processes two connected streams with a common key; both sides share state and timers of that key."""
 
-    class Context(_KeyedContext):
+    class Context(KeyedContext):
         """Passed to both process methods."""
 
-    class OnTimerContext(_OnTimerContext, Context):
+    class OnTimerContext(TimerContext, Context):
         """Passed to :meth:`on_timer`."""
 
     @abstractmethod

@@ -6,9 +6,8 @@ import inspect
 from typing import Any
 
 from beadline.api.arguments import as_milliseconds
-from beadline.api.async_functions import AsyncFunction, AsyncRetryStrategy
+from beadline.api.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
 from beadline.api.async_functions import AsyncFunctionDescriptor as AsyncFunctionDescriptor
-from beadline.api.async_retry import NO_RETRY_STRATEGY
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
