@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from beadline.common._types.base import TypeInformation
+from beadline.common._types.base import ExternalTypeInfo, PickledBytesTypeInfo, TypeInformation
 from beadline.common._types.basic import BasicType, basic_type_info
 from beadline.common._types.classes import ClassField, ClassTypeInfo, kind_of
 from beadline.common._types.collections import (
@@ -25,7 +25,6 @@ from beadline.common._types.collections import (
     PrimitiveArrayTypeInfo,
 )
 from beadline.common._types.composite import RowTypeInfo, TupleTypeInfo
-from beadline.common._types.opaque import ExternalTypeInfo, PickledBytesTypeInfo
 from beadline.common._types.temporal import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from beadline.errors import ConfigurationError
 

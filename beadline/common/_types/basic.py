@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from beadline.common._types.base import Converter, Formatter, TypeInformation, nullable
+from beadline.common._types.base import Converter, Formatter, TypeInformation, mismatch, nullable
 from beadline.common._types.javatext import (
     boolean_text,
     decimal_text,
@@ -17,7 +17,6 @@ from beadline.common._types.javatext import (
     instant_text,
     to_float32,
 )
-from beadline.common._types.mismatch import mismatch
 from beadline.common.time import Instant
 from beadline.errors import ConfigurationError
 
@@ -70,7 +69,7 @@ class BasicTypeInfo(TypeInformation):
         return True
 
     def java_text(self) -> Formatter:
-        return _TEXTS[self._basic_type]
+        return _TEXTS.get(self._basic_type, str)
 
     def _identity(self) -> tuple[Any, ...]:
         return (self._basic_type,)
@@ -270,16 +269,9 @@ _PLAIN_TESTS = {
 
 
 _TEXTS: dict[BasicType, Formatter] = {
-    BasicType.STRING: str,
-    BasicType.BYTE: str,
     BasicType.BOOLEAN: boolean_text,
-    BasicType.SHORT: str,
-    BasicType.INT: str,
-    BasicType.LONG: str,
     BasicType.FLOAT: float_text,
     BasicType.DOUBLE: double_text,
-    BasicType.CHAR: str,
-    BasicType.BIG_INT: str,
     BasicType.BIG_DEC: decimal_text,
     BasicType.INSTANT: nullable(instant_text),
 }

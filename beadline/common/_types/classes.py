@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.common._types.annotations import annotation_of, type_of_annotation
-from beadline.common._types.base import Converter, Formatter, TypeInformation
-from beadline.common._types.composite import RowTypeInfo
-from beadline.common._types.mismatch import ValueMismatchError, mismatch
-from beadline.common._types.opaque import PickledBytesTypeInfo
+from beadline.common._types.base import (
+    Converter,
+    Formatter,
+    PickledBytesTypeInfo,
+    TypeInformation,
+    ValueMismatchError,
+    mismatch,
+)
+from beadline.common._types.composite import RowTypeInfo, fields_to_internal
 from beadline.common.types import Row
 from beadline.errors import ConfigurationError
 
@@ -118,11 +123,7 @@ class ClassTypeInfo(TypeInformation):
         """The fields in order."""
         if obj is None:
             return None
-        values = [getattr(obj, field.name) for field in self.fields]
-        return tuple(
-            field.type.to_internal_type(value) if value is not None and field.type.need_conversion() else value
-            for field, value in zip(self.fields, values, strict=True)
-        )
+        return fields_to_internal(self.get_field_types(), [getattr(obj, field.name) for field in self.fields])
 
     def converter(self) -> Converter:
         return self.as_row().converter() if self.cls is None else _class_converter(self, self.cls)

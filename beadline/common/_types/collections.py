@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from beadline.common._types.base import Converter, Formatter, TypeInformation, checked_type, nullable
+from beadline.common._types.base import (
+    Converter,
+    Formatter,
+    TypeInformation,
+    ValueMismatchError,
+    checked_type,
+    mismatch,
+    nullable,
+    same,
+)
 from beadline.common._types.basic import BasicType, BasicTypeInfo
 from beadline.common._types.javatext import sequence_text
-from beadline.common._types.mismatch import ValueMismatchError, mismatch
 from beadline.errors import ConfigurationError
 
 _PRIMITIVES = frozenset(
@@ -183,8 +191,8 @@ def _bytes_converter(info: TypeInformation) -> Converter:
 
 
 def _map_converter(info: TypeInformation, key: Converter | None, value: Converter | None) -> Converter:
-    check_key = key or _same
-    check_value = value or _same
+    check_key = key or same
+    check_value = value or same
 
     def convert(mapping: Any) -> dict[Any, Any]:
         if not isinstance(mapping, dict):
@@ -202,10 +210,6 @@ def _map_converter(info: TypeInformation, key: Converter | None, value: Converte
         return converted
 
     return convert
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _signed_bytes_text(value: bytes) -> str:
