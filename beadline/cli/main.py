@@ -28,7 +28,7 @@ app = typer.Typer(
     help="Run PyFlink DataStream programs on Apache Spark.",
     no_args_is_help=True,
     add_completion=False,
-    # A script's exception is the user's: it is shown plainly, by report_failure.
+    # A script's exception is the user's: it is shown plainly, by run_program.
     pretty_exceptions_enable=False,
 )
 app.add_typer(savepoint_app)

@@ -143,12 +143,7 @@ class ExecutionConfig(WithoutJava):
         return self._set(_SNAPSHOT_COMPRESSION, use_snapshot_compression)
 
     def _set(self, key: str, value: str | int | bool) -> ExecutionConfig:
-        if isinstance(value, bool):
-            self._configuration.set_boolean(key, value)
-        elif isinstance(value, int):
-            self._configuration.set_integer(key, value)
-        else:
-            self._configuration.set_string(key, value)
+        self._configuration._put(key, value)
         return self
 
     def __eq__(self, other: object) -> bool:

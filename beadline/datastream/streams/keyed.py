@@ -52,26 +52,23 @@ class KeyedStream(DataStream):
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """A running sum of one field per key."""
-        return self._accumulate("sum", position_to_sum)
+        return self.reduce(PositionReduce("sum", position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
         """A running minimum of one field per key; the other fields are the first element's."""
-        return self._accumulate("min", position_to_min)
+        return self.reduce(PositionReduce("min", position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
         """A running maximum of one field per key; the other fields are the first element's."""
-        return self._accumulate("max", position_to_max)
+        return self.reduce(PositionReduce("max", position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
         """The element with the smallest field so far; of equal ones the earlier."""
-        return self._accumulate("min_by", position_to_min_by)
+        return self.reduce(PositionReduce("min_by", position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """The element with the largest field so far; of equal ones the earlier."""
-        return self._accumulate("max_by", position_to_max_by)
-
-    def _accumulate(self, how: str, position: int | str) -> DataStream:
-        return self.reduce(PositionReduce(how, position))
+        return self.reduce(PositionReduce("max_by", position_to_max_by))
 
     def flat_map_with_state(
         self,
