@@ -10,7 +10,7 @@ from beadline.api.output_tag import OutputTag
 from beadline.connectors.cache import Cache, CacheSink, CacheSource
 from beadline.datastream.data_stream import DataStream
 from beadline.datastream.environment.folders import make_folder
-from beadline.datastream.streams.refusals import refuse_settings
+from beadline.datastream.streams.operator_settings import refuse_settings
 from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import flow_order

@@ -14,7 +14,7 @@ from beadline.api.window_functions import WindowFunction
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream
+from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.checks import check_function
 from beadline.datastream.streams.keyed import KeyedStream
 from beadline.datastream.streams.windowed import WindowedStream
@@ -44,7 +44,7 @@ class _TwoStreams:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._first!r} and {self._second!r}>"
 
-    def where(self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None) -> Where:
+    def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> Where:
         """The key of the first stream's elements."""
         check_function(key_selector, KeySelector)
         return Where(self, Hash(key_selector, key_type))
@@ -80,9 +80,7 @@ class Where:
         self._streams = streams
         self._first_key = first_key
 
-    def equal_to(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
-    ) -> EqualTo:
+    def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> EqualTo:
         """The key of the second stream's elements, which must equal the first stream's key."""
         check_function(key_selector, KeySelector)
         keys = same_key_type(self._first_key, Hash(key_selector, key_type))

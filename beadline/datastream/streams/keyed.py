@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from beadline.api.function import KeySelector, ReduceFunction
+from beadline.api.function import ReduceFunction
 from beadline.api.process import KeyedProcessFunction
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from beadline.common import Row
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream
-from beadline.datastream.streams.aggregations import PositionReduce
+from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.checks import check_function, check_process_function
-from beadline.datastream.streams.refusals import refuse_settings
+from beadline.datastream.streams.functions import FilterWithState, FlatMapWithState, MapWithState, PositionReduce
+from beadline.datastream.streams.operator_settings import refuse_settings
 from beadline.datastream.streams.sink import DataStreamSink
-from beadline.datastream.streams.with_state import FilterWithState, FlatMapWithState, MapWithState
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash
 
@@ -94,9 +93,7 @@ class KeyedStream(DataStream):
         """``func(element, state)`` gives ``(whether to keep the element, new state)``."""
         return self.filter(FilterWithState(func, state_type))
 
-    def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
-    ) -> KeyedStream:
+    def key_by(self, key_selector: Selector, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, key_type)
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
