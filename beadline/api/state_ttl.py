@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from beadline.api.arguments import as_milliseconds
 from beadline.common.time import Duration, Time
@@ -107,19 +107,10 @@ class StateTtlConfig:
         return self._cleanup_strategies
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StateTtlConfig) and self._fields() == other._fields()
+        return isinstance(other, StateTtlConfig) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash((self.ttl_ms, self._update_type, self._state_visibility, self._ttl_time_characteristic))
-
-    def _fields(self) -> tuple[object, ...]:
-        return (
-            self.ttl_ms,
-            self._update_type,
-            self._state_visibility,
-            self._ttl_time_characteristic,
-            self._cleanup_strategies,
-        )
 
     def __repr__(self) -> str:
         return (
@@ -140,79 +131,72 @@ class StateTtlConfig:
                 StateTtlConfig.CleanupStrategies.Strategies, StateTtlConfig.CleanupStrategies.CleanupStrategy
             ] = {}
 
-        def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
+        def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> Self:
             """Which accesses restart the lifetime."""
             self._update_type = _member(StateTtlConfig.UpdateType, update_type, "update type")
             return self
 
-        def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
+        def update_ttl_on_create_and_write(self) -> Self:
             """Only writing restarts the lifetime (the default)."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
-        def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
+        def update_ttl_on_read_and_write(self) -> Self:
             """Reading restarts the lifetime as well."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
-        def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> StateTtlConfig.Builder:
+        def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> Self:
             """Whether an expired entry can still be read until it is removed."""
             self._state_visibility = _member(StateTtlConfig.StateVisibility, state_visibility, "state visibility")
             return self
 
-        def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
+        def return_expired_if_not_cleaned_up(self) -> Self:
             """An expired entry can be read until it is removed."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
-        def never_return_expired(self) -> StateTtlConfig.Builder:
+        def never_return_expired(self) -> Self:
             """An expired entry reads as if it were gone (the default)."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
-        def set_ttl_time_characteristic(
-            self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic
-        ) -> StateTtlConfig.Builder:
+        def set_ttl_time_characteristic(self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic) -> Self:
             """Which clock the lifetime is measured with; there is only processing time."""
             self._ttl_time_characteristic = _member(
                 StateTtlConfig.TtlTimeCharacteristic, ttl_time_characteristic, "time characteristic"
             )
             return self
 
-        def use_processing_time(self) -> StateTtlConfig.Builder:
+        def use_processing_time(self) -> Self:
             """Measures the lifetime with the wall clock (the default)."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
-        def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
+        def cleanup_full_snapshot(self) -> Self:
             """Leaves expired entries out of full snapshots, so that a restore starts without them."""
-            strategies = StateTtlConfig.CleanupStrategies
-            self._strategies[strategies.Strategies.FULL_STATE_SCAN_SNAPSHOT] = strategies.EMPTY_STRATEGY
-            return self
+            return self._clean_up("FULL_STATE_SCAN_SNAPSHOT", StateTtlConfig.CleanupStrategies.EMPTY_STRATEGY)
 
-        def cleanup_incrementally(
-            self, cleanup_size: int, run_cleanup_for_every_record: bool
-        ) -> StateTtlConfig.Builder:
+        def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> Self:
             """Looks at ``cleanup_size`` entries for each access, at the end of the step, and drops those that have
             expired. Records that touch no state don't count, whatever ``run_cleanup_for_every_record`` says."""
-            strategies = StateTtlConfig.CleanupStrategies
-            self._strategies[strategies.Strategies.INCREMENTAL_CLEANUP] = strategies.IncrementalCleanupStrategy(
-                cleanup_size, run_cleanup_for_every_record
-            )
-            return self
+            kind = StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy
+            return self._clean_up("INCREMENTAL_CLEANUP", kind(cleanup_size, run_cleanup_for_every_record))
 
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
-        ) -> StateTtlConfig.Builder:
+        ) -> Self:
             """Kept for programs that call it; it has no effect. In RocksDB too, a few expired entries are dropped for
             each access, and others when runs of state are merged."""
-            strategies = StateTtlConfig.CleanupStrategies
-            self._strategies[strategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
-                strategies.RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)
-            )
+            kind = StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy
+            strategy = kind(query_time_after_num_entries, periodic_compaction_time)
+            return self._clean_up("ROCKSDB_COMPACTION_FILTER", strategy)
+
+        def _clean_up(self, name: str, strategy: StateTtlConfig.CleanupStrategies.CleanupStrategy) -> Self:
+            self._strategies[StateTtlConfig.CleanupStrategies.Strategies[name]] = strategy
             return self
 
-        def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
+        def disable_cleanup_in_background(self) -> Self:
             """Drops expired entries only when they are read, or by a strategy that was asked for by name."""
             self._is_cleanup_in_background = False
             return self
 
-        def set_ttl(self, ttl: Time | Duration) -> StateTtlConfig.Builder:
+        def set_ttl(self, ttl: Time | Duration) -> Self:
             """How long entries live."""
             self._ttl = _as_time(ttl)
             return self

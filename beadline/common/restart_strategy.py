@@ -115,19 +115,17 @@ class RestartStrategies:
     class ExponentialDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
         """Restarts with a delay that grows from failure to failure and shrinks back after a quiet time."""
 
-        initial_backoff: Interval
-        max_backoff: Interval
+        initial_backoff: timedelta
+        max_backoff: timedelta
         backoff_multiplier: float
-        reset_backoff_threshold: Interval
+        reset_backoff_threshold: timedelta
         jitter_factor: float
         attempts_before_reset_backoff: int | None
 
         def __post_init__(self) -> None:
-            for name in ("initial_backoff", "max_backoff", "reset_backoff_threshold"):
-                object.__setattr__(self, name, _interval(name, getattr(self, name)))
-            if self.get_initial_backoff() <= timedelta(0):
+            if self.initial_backoff <= timedelta(0):
                 raise ConfigurationError(f"initial_backoff must be more than 0, got {self.initial_backoff}.")
-            if self.get_max_backoff() < self.get_initial_backoff():
+            if self.max_backoff < self.initial_backoff:
                 raise ConfigurationError(
                     f"max_backoff {self.max_backoff} must not be shorter than initial_backoff {self.initial_backoff}."
                 )
@@ -138,21 +136,12 @@ class RestartStrategies:
             if self.attempts_before_reset_backoff is not None:
                 _count("attempts_before_reset_backoff", self.attempts_before_reset_backoff, 1)
 
-        def get_initial_backoff(self) -> timedelta:
-            return _interval("initial_backoff", self.initial_backoff)
-
-        def get_max_backoff(self) -> timedelta:
-            return _interval("max_backoff", self.max_backoff)
-
-        def get_reset_backoff_threshold(self) -> timedelta:
-            return _interval("reset_backoff_threshold", self.reset_backoff_threshold)
-
         def get_description(self) -> str:
             attempts = self.attempts_before_reset_backoff
             return (
                 f"{'Any number of' if attempts is None else f'Up to {attempts}'} restarts, the first after "
-                f"{_shown(self.get_initial_backoff())}, then {self.backoff_multiplier} times longer each, up to "
-                f"{_shown(self.get_max_backoff())}, starting over after {_shown(self.get_reset_backoff_threshold())} "
+                f"{_shown(self.initial_backoff)}, then {self.backoff_multiplier} times longer each, up to "
+                f"{_shown(self.max_backoff)}, starting over after {_shown(self.reset_backoff_threshold)} "
                 "without failure."
             )
 
@@ -191,10 +180,10 @@ class RestartStrategies:
     ) -> ExponentialDelayRestartStrategyConfiguration:
         """Restart after a delay that grows by ``backoff_multiplier``; ``jitter_factor`` spreads it at random."""
         return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(
-            initial_backoff,
-            max_backoff,
+            _interval("initial_backoff", initial_backoff),
+            _interval("max_backoff", max_backoff),
             backoff_multiplier,
-            reset_backoff_threshold,
+            _interval("reset_backoff_threshold", reset_backoff_threshold),
             jitter_factor,
             attempts_before_reset_backoff,
         )

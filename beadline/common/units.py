@@ -45,27 +45,31 @@ _MEMORY_LABELS: dict[str, int] = {
 
 def parse_duration_ms(text: str) -> int:
     """Whole milliseconds of ``10 s``, ``5min``, ``250`` (milliseconds) or ISO 8601's ``PT1M30S``; rest rounded down."""
-    return parse_duration_ns(text) // _MILLI
+    nanos = _parse_iso_duration(text.strip())
+    if nanos is None:
+        nanos = _number(text, _TIME_LABELS, "ms", "a duration", "'10 s', '5 min' or '250 ms'")
+        if nanos >= _MAX_NANOS:
+            raise ConfigurationError(f"{text!r} is too long for a duration.")
+    return nanos // _MILLI
 
 
-def parse_duration_ns(text: str) -> int:
-    """As :func:`parse_duration_ms`, in nanoseconds."""
-    trimmed = text.strip()
-    found = _NUMBER_AND_LABEL.fullmatch(trimmed)
+def parse_memory_bytes(text: str) -> int:
+    """Bytes of ``64mb``, ``1 g`` or ``4096``; a unit is a power of 1024."""
+    size = _number(text, _MEMORY_LABELS, "b", "a memory size", "'64mb', '1 gb' or '4096'")
+    if size >= 2**63:
+        raise ConfigurationError(f"{text!r} is more memory than 64 bits can count.")
+    return size
+
+
+def _number(text: str, labels: dict[str, int], default: str, what: str, examples: str) -> int:
+    """A number times what its label stands for."""
+    found = _NUMBER_AND_LABEL.fullmatch(text.strip())
     if found is None:
-        nanos = _parse_iso_duration(trimmed)
-        if nanos is None:
-            raise ConfigurationError(
-                f"{text!r} is not a duration. Write a whole number and a unit, such as '10 s', '5 min' or '250 ms'."
-            )
-        return nanos
-    label = found[2].lower()
-    if label and label not in _TIME_LABELS:
-        raise ConfigurationError(f"{text!r} is not a duration: its unit {found[2]!r} is none of {list(_TIME_LABELS)}.")
-    nanos = int(found[1]) * _TIME_LABELS[label or "ms"]
-    if nanos >= _MAX_NANOS:
-        raise ConfigurationError(f"{text!r} is too long for a duration.")
-    return nanos
+        raise ConfigurationError(f"{text!r} is not {what}. Write a whole number and a unit, such as {examples}.")
+    label = found[2].lower() or default
+    if label not in labels:
+        raise ConfigurationError(f"{text!r} is not {what}: its unit {found[2]!r} is none of {list(labels)}.")
+    return int(found[1]) * labels[label]
 
 
 def _parse_iso_duration(text: str) -> int | None:
@@ -78,21 +82,3 @@ def _parse_iso_duration(text: str) -> int | None:
         fraction = -fraction
     nanos = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * _SECOND + fraction
     return -nanos if found[1] == "-" else nanos
-
-
-def parse_memory_bytes(text: str) -> int:
-    """Bytes of ``64mb``, ``1 g`` or ``4096``; a unit is a power of 1024."""
-    found = _NUMBER_AND_LABEL.fullmatch(text.strip())
-    if found is None:
-        raise ConfigurationError(
-            f"{text!r} is not a memory size. Write a whole number and a unit, such as '64mb', '1 gb' or '4096'."
-        )
-    label = found[2].lower()
-    if label and label not in _MEMORY_LABELS:
-        raise ConfigurationError(
-            f"{text!r} is not a memory size: its unit {found[2]!r} is none of {list(_MEMORY_LABELS)}."
-        )
-    size = int(found[1]) * _MEMORY_LABELS[label or "b"]
-    if size >= 2**63:
-        raise ConfigurationError(f"{text!r} is more memory than 64 bits can count.")
-    return size
