@@ -79,31 +79,24 @@ class StateTtlConfig:
 
     @property
     def ttl_ms(self) -> int:
-        """The lifetime in milliseconds."""
         return self._ttl.to_milliseconds()
 
     def get_update_type(self) -> UpdateType:
-        """Which accesses restart the lifetime."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
-        """Whether an expired entry can still be read."""
         return self._state_visibility
 
     def get_ttl(self) -> Time:
-        """The lifetime."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:
-        """Which clock the lifetime is measured with."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether entries expire at all."""
         return self._update_type is not StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> CleanupStrategies:
-        """How expired entries are removed when nobody reads them."""
         return self._cleanup_strategies
 
     def __eq__(self, other: object) -> bool:
@@ -132,7 +125,6 @@ class StateTtlConfig:
             ] = {}
 
         def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> Self:
-            """Which accesses restart the lifetime."""
             self._update_type = _member(StateTtlConfig.UpdateType, update_type, "update type")
             return self
 
@@ -145,7 +137,6 @@ class StateTtlConfig:
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> Self:
-            """Whether an expired entry can still be read until it is removed."""
             self._state_visibility = _member(StateTtlConfig.StateVisibility, state_visibility, "state visibility")
             return self
 
@@ -158,7 +149,6 @@ class StateTtlConfig:
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic) -> Self:
-            """Which clock the lifetime is measured with; there is only processing time."""
             self._ttl_time_characteristic = _member(
                 StateTtlConfig.TtlTimeCharacteristic, ttl_time_characteristic, "time characteristic"
             )
@@ -197,12 +187,10 @@ class StateTtlConfig:
             return self
 
         def set_ttl(self, ttl: Time | Duration) -> Self:
-            """How long entries live."""
             self._ttl = _as_time(ttl)
             return self
 
         def build(self) -> StateTtlConfig:
-            """The finished configuration."""
             return StateTtlConfig(
                 self._update_type,
                 self._state_visibility,
@@ -241,7 +229,6 @@ class StateTtlConfig:
                 self._run_cleanup_for_every_record = bool(run_cleanup_for_every_record)
 
             def get_cleanup_size(self) -> int:
-                """How many entries are looked at."""
                 return self._cleanup_size
 
             def run_cleanup_for_every_record(self) -> bool:
@@ -282,7 +269,6 @@ class StateTtlConfig:
             return self._is_cleanup_in_background
 
         def in_full_snapshot(self) -> bool:
-            """Whether full snapshots leave expired entries out."""
             return StateTtlConfig.CleanupStrategies.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
         def get_incremental_cleanup_strategy(self) -> IncrementalCleanupStrategy | None:

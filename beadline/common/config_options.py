@@ -42,7 +42,6 @@ class ConfigOptions:
 
     @staticmethod
     def key(key: str) -> ConfigOptions.OptionBuilder:
-        """Start an option with this key."""
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:

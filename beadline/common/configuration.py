@@ -36,7 +36,6 @@ class Configuration(WithoutJava):
 
     @classmethod
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:
-        """A configuration with these settings."""
         configuration = cls()
         for key, value in map.items():
             configuration._put(key, value)
@@ -103,7 +102,6 @@ class Configuration(WithoutJava):
         return found
 
     def set(self, option: ConfigOption[T], value: T) -> Configuration:
-        """Set the value of an option."""
         return self._put(option.key, value)
 
     @staticmethod

@@ -147,12 +147,10 @@ class RestartStrategies:
 
     @staticmethod
     def no_restart() -> NoRestartStrategyConfiguration:
-        """End the job at the first failure."""
         return RestartStrategies.NoRestartStrategyConfiguration()
 
     @staticmethod
     def fall_back_restart() -> FallbackRestartStrategyConfiguration:
-        """Do what the configuration says."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod

@@ -86,11 +86,9 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._max_state_size = options.at_least(1, max_state_size, "max_state_size")
 
     def get_checkpoint_path(self) -> str | None:
-        """Where the metadata is written, if anywhere."""
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """Bytes that one piece of state may have."""
         return self._max_state_size
 
     def apply_to(self, configuration: Configuration) -> None:
@@ -135,15 +133,12 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._write_buffer_size = options.at_least(-1, write_buffer_size, "write_buffer_size")
 
     def get_checkpoint_path(self) -> str:
-        """The directory that all checkpoints of all jobs go below."""
         return self._checkpoint_path
 
     def get_min_file_size_threshold(self) -> int:
-        """Bytes up to which state goes into the metadata rather than a file of its own."""
         return _DEFAULT_INLINE_THRESHOLD if self._threshold < 0 else self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are buffered when writing."""
         return _DEFAULT_WRITE_BUFFER_SIZE if self._write_buffer_size < 0 else self._write_buffer_size
 
     def apply_to(self, configuration: Configuration) -> None:

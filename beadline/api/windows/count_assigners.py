@@ -48,7 +48,6 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner[Any]:
-        """Windows of ``window_size`` elements."""
         return CountTumblingWindowAssigner(window_size)
 
     def assign_windows(self, element: T, timestamp: int, context: AssignerContext) -> Collection[CountWindow]:
@@ -68,7 +67,6 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner[Any]:
-        """Windows of ``window_size`` elements, one every ``window_slide``."""
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def assign_windows(self, element: T, timestamp: int, context: AssignerContext) -> Collection[CountWindow]:
@@ -87,7 +85,6 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
 
     @staticmethod
     def create() -> GlobalWindows[Any]:
-        """The assigner."""
         return GlobalWindows()
 
     def assign_windows(self, element: T, timestamp: int, context: AssignerContext) -> Collection[GlobalWindow]:

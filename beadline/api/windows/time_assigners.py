@@ -114,7 +114,6 @@ class TumblingEventTimeWindows(_InEventTime[T], _TumblingWindows[T]):
 
     @staticmethod
     def of(size: Time | Duration, offset: Time | Duration | None = None) -> TumblingEventTimeWindows[Any]:
-        """Windows of ``size``; ``offset`` shifts where they start."""
         return TumblingEventTimeWindows(*_milliseconds(offset, size=size))
 
 
@@ -123,7 +122,6 @@ class TumblingProcessingTimeWindows(_InProcessingTime[T], _TumblingWindows[T]):
 
     @staticmethod
     def of(size: Time | Duration, offset: Time | Duration | None = None) -> TumblingProcessingTimeWindows[Any]:
-        """Windows of ``size``; ``offset`` shifts where they start."""
         return TumblingProcessingTimeWindows(*_milliseconds(offset, size=size))
 
 
@@ -134,7 +132,6 @@ class SlidingEventTimeWindows(_InEventTime[T], _SlidingWindows[T]):
     def of(
         size: Time | Duration, slide: Time | Duration, offset: Time | Duration | None = None
     ) -> SlidingEventTimeWindows[Any]:
-        """Windows of ``size``, one every ``slide``; ``offset`` shifts where they start."""
         return SlidingEventTimeWindows(*_milliseconds(offset, size=size, slide=slide))
 
 
@@ -145,7 +142,6 @@ class SlidingProcessingTimeWindows(_InProcessingTime[T], _SlidingWindows[T]):
     def of(
         size: Time | Duration, slide: Time | Duration, offset: Time | Duration | None = None
     ) -> SlidingProcessingTimeWindows[Any]:
-        """Windows of ``size``, one every ``slide``; ``offset`` shifts where they start."""
         return SlidingProcessingTimeWindows(*_milliseconds(offset, size=size, slide=slide))
 
 
@@ -216,7 +212,6 @@ class DynamicEventTimeSessionWindows(_InEventTime[T], _DynamicGap[T]):
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows[Any]:
-        """Sessions whose gap is read off each element."""
         return DynamicEventTimeSessionWindows(extractor)
 
 
@@ -225,7 +220,6 @@ class DynamicProcessingTimeSessionWindows(_InProcessingTime[T], _DynamicGap[T]):
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows[Any]:
-        """Sessions whose gap is read off each element."""
         return DynamicProcessingTimeSessionWindows(extractor)
 
 

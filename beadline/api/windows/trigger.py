@@ -30,11 +30,9 @@ class TriggerResult(Enum):
     """Drop its elements without evaluating it."""
 
     def is_fire(self) -> bool:
-        """Whether the window is evaluated."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Whether its elements are dropped."""
         return self.value[1]
 
 

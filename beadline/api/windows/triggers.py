@@ -43,7 +43,6 @@ class EventTimeTrigger(_AtTheEnd[T]):
 
     @staticmethod
     def create() -> EventTimeTrigger[Any]:
-        """The trigger."""
         return EventTimeTrigger()
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -69,7 +68,6 @@ class ProcessingTimeTrigger(_AtTheEnd[T]):
 
     @staticmethod
     def create() -> ProcessingTimeTrigger[Any]:
-        """The trigger."""
         return ProcessingTimeTrigger()
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -131,7 +129,6 @@ class ContinuousEventTimeTrigger(_Continuous[T]):
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousEventTimeTrigger[Any]:
-        """Fires every ``interval`` of event time."""
         return ContinuousEventTimeTrigger(as_milliseconds(interval, "interval"))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -168,7 +165,6 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousProcessingTimeTrigger[Any]:
-        """Fires every ``interval`` of wall-clock time."""
         return ContinuousProcessingTimeTrigger(as_milliseconds(interval, "interval"))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -203,7 +199,6 @@ class CountTrigger(_WithoutTimers[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger[Any]:
-        """Fires at every ``window_size``-th element."""
         return CountTrigger(window_size)
 
     def on_element(self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -293,7 +288,6 @@ class PurgingTrigger(Trigger[T, Window]):
 
     @staticmethod
     def of(nested_trigger: Trigger[T, Any]) -> PurgingTrigger[T]:
-        """Makes ``nested_trigger`` empty the window whenever it fires."""
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:

@@ -113,7 +113,6 @@ class GlobalWindow(Window):
 
     @staticmethod
     def get() -> GlobalWindow:
-        """The global window."""
         return GlobalWindow()
 
     def max_timestamp(self) -> int:

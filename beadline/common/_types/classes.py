@@ -29,10 +29,7 @@ _Missing: Any = type(dataclasses.MISSING)
 
 @dataclass(frozen=True)
 class ClassField:
-    """A field of a class.
-
-    :ivar default: whether the field has a default
-    """
+    """A field of a class, and whether it has a default."""
 
     name: str
     type: TypeInformation
@@ -103,7 +100,6 @@ class ClassTypeInfo(TypeInformation):
 
     @staticmethod
     def of(cls: Any) -> ClassTypeInfo:
-        """The type of a class as it is."""
         return _described(cls, ())
 
     def get_field_names(self) -> list[str]:
@@ -113,7 +109,6 @@ class ClassTypeInfo(TypeInformation):
         return [field.type for field in self.fields]
 
     def as_row(self) -> RowTypeInfo:
-        """The same fields as a row."""
         return RowTypeInfo(self.get_field_types(), self.get_field_names())
 
     def need_conversion(self) -> bool:

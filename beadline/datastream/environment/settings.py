@@ -46,7 +46,6 @@ class EnvironmentSettings(WithoutJava):
         return self._config
 
     def configure(self, configuration: Configuration) -> None:
-        """Take over settings."""
         self._configuration.add_all(configuration)
 
     def set_parallelism(self, parallelism: int) -> Self:

@@ -119,12 +119,10 @@ class _WithWindow:
         return f"<{type(self).__name__} of {self._windows!r}>"
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Any:
-        """When windows are evaluated, instead of the assigner's default."""
         self._windows.trigger(trigger)
         return self
 
     def evictor(self, evictor: Any) -> Any:
-        """Which elements are taken out of a window before or after it is evaluated."""
         self._windows.evictor(evictor)
         return self
 
