@@ -1,5 +1,3 @@
-"""Names for side outputs."""
-
 from __future__ import annotations
 
 from typing import Any, ClassVar

@@ -1,11 +1,9 @@
-"""How long state lives when nobody touches it."""
-
 from __future__ import annotations
 
 from enum import Enum
 from typing import Self, TypeVar
 
-from beadline.api.arguments import as_milliseconds
+from beadline.api.arguments import as_milliseconds, check_positive
 from beadline.common.time import Duration, Time
 from beadline.errors import ConfigurationError, TypeMismatchError
 
@@ -225,7 +223,7 @@ class StateTtlConfig:
             """Looks at a few entries at every access."""
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
-                self._cleanup_size = _positive(cleanup_size, "cleanup_size")
+                self._cleanup_size = check_positive(cleanup_size, "cleanup_size", "a cleanup strategy")
                 self._run_cleanup_for_every_record = bool(run_cleanup_for_every_record)
 
             def get_cleanup_size(self) -> int:
@@ -241,8 +239,8 @@ class StateTtlConfig:
             def __init__(
                 self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
             ) -> None:
-                self._query_time_after_num_entries = _positive(
-                    query_time_after_num_entries, "query_time_after_num_entries"
+                self._query_time_after_num_entries = check_positive(
+                    query_time_after_num_entries, "query_time_after_num_entries", "a cleanup strategy"
                 )
                 self._periodic_compaction_time = (
                     Duration.of_days(_DEFAULT_PERIODIC_COMPACTION_DAYS)
@@ -301,12 +299,6 @@ def _member(enum: type[E], value: object, what: str) -> E:
         return value
     names = ", ".join(f"{enum.__name__}.{member.name}" for member in enum)
     raise TypeMismatchError(f"The {what} of a StateTtlConfig must be one of {names}, not {value!r}.")
-
-
-def _positive(value: int, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        raise ConfigurationError(f"{what} must be a positive int, not {value!r}.")
-    return value
 
 
 def _as_time(ttl: Time | Duration) -> Time:

@@ -1,7 +1,3 @@
-"""Which clock a timer follows."""
-
-from __future__ import annotations
-
 from enum import Enum
 
 

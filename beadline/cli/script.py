@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from beadline import pyflink_alias
-from beadline.common.cli_defaults import PARALLELISM_KEY, set_overrides
+from beadline.common.outer_options import PARALLELISM_KEY, set_overrides
 from beadline.errors import BeadlineError, JobFinishedError
 from beadline.master import telling
 

@@ -1,5 +1,3 @@
-"""Options with a key, a type and perhaps a default, to read a configuration by."""
-
 from __future__ import annotations
 
 from typing import Any, Generic, TypeVar

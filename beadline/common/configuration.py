@@ -1,5 +1,3 @@
-"""Settings as pairs of a key and a value."""
-
 from __future__ import annotations
 
 import base64
@@ -78,10 +76,6 @@ class Configuration(WithoutJava):
     def get_memory_bytes(self, key: str, default_value: T) -> int | T:
         """Bytes of a value such as ``64mb``."""
         return self._read(key, default_value, lambda value: units.parse_memory_bytes(_text(value)))
-
-    def get_list(self, key: str, default_value: T) -> list[str] | T:
-        """The elements of a value such as ``a;b`` or ``[a, b]``."""
-        return self._read(key, default_value, _list)
 
     def get_map(self, key: str, default_value: T) -> dict[str, str] | T:
         """The entries of a value such as ``k:v,l:w`` or ``{k: v}``."""
@@ -212,10 +206,6 @@ def _bytearray(value: Any) -> bytearray:
     if not isinstance(value, bytes):
         raise ValueError("a value set by set_bytearray is needed.")
     return bytearray(value)
-
-
-def _list(value: Any) -> list[str]:
-    return [str(item) for item in (value if isinstance(value, list) else parse_list(_text(value)))]
 
 
 def _map(value: Any) -> dict[str, str]:

@@ -1,5 +1,3 @@
-"""How a program is run: a view of the configuration with one method for each setting."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

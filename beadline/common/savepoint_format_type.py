@@ -1,5 +1,3 @@
-"""In which form a savepoint is written."""
-
 from __future__ import annotations
 
 from enum import Enum

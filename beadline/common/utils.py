@@ -1,5 +1,3 @@
-"""PyFlink's base of everything that wraps a Java object."""
-
 from __future__ import annotations
 
 from typing import Any

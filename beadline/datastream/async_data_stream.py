@@ -1,5 +1,3 @@
-"""Asynchronous functions on a stream: enrichment from services and databases, many calls at a time."""
-
 from __future__ import annotations
 
 import inspect

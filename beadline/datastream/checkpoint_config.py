@@ -1,5 +1,3 @@
-"""When and how checkpoints are taken."""
-
 from __future__ import annotations
 
 from beadline.api.arguments import as_milliseconds
@@ -73,7 +71,9 @@ class CheckpointConfig(WithoutJava):
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """What holds after a failure: EXACTLY_ONCE by default, and AT_LEAST_ONCE as long as checkpoints are off."""
-        return self._chosen_mode() if self.is_checkpointing_enabled() else CheckpointingMode.AT_LEAST_ONCE
+        if not self.is_checkpointing_enabled():
+            return CheckpointingMode.AT_LEAST_ONCE
+        return options.read_member(self._configuration, keys.MODE, CheckpointingMode.EXACTLY_ONCE)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         mode = options.member_of(CheckpointingMode, checkpointing_mode, "checkpointing mode")
@@ -176,9 +176,6 @@ class CheckpointConfig(WithoutJava):
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """Where checkpoints go; ``None`` if neither the program nor the configuration says so."""
         return CheckpointStorage.from_configuration(self._configuration)
-
-    def _chosen_mode(self) -> CheckpointingMode:
-        return options.read_member(self._configuration, keys.MODE, CheckpointingMode.EXACTLY_ONCE)
 
     def _set(self, key: str, value: str | int | bool) -> CheckpointConfig:
         options.write(self._configuration, key, value)

@@ -39,25 +39,18 @@ class CheckpointStorage:
         kind = "filesystem" if kind is None else kind.strip().lower()
         storage: CheckpointStorage
         if kind == "jobmanager":
-            limit = options.read_bytes(
-                configuration, keys.MAX_STATE_SIZE, JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
-            )
+            default = JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
+            limit = options.read_bytes(configuration, keys.MAX_STATE_SIZE, default)
             storage = JobManagerCheckpointStorage(directory, limit)
         elif kind == "filesystem":
             if directory is None:
                 raise ConfigurationError(
                     f"{keys.STORAGE} is 'filesystem', but {keys.DIRECTORY} doesn't say where the files go."
                 )
-            storage = FileSystemCheckpointStorage(
-                directory,
-                options.read_bytes(
-                    configuration,
-                    keys.INLINE_THRESHOLD,
-                    _DEFAULT_INLINE_THRESHOLD,
-                    maximum=FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD,
-                ),
-                options.read_int(configuration, keys.WRITE_BUFFER_SIZE, _DEFAULT_WRITE_BUFFER_SIZE, minimum=0),
-            )
+            most = FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD
+            inline = options.read_bytes(configuration, keys.INLINE_THRESHOLD, _DEFAULT_INLINE_THRESHOLD, most)
+            buffer = options.read_int(configuration, keys.WRITE_BUFFER_SIZE, _DEFAULT_WRITE_BUFFER_SIZE, minimum=0)
+            storage = FileSystemCheckpointStorage(directory, inline, buffer)
         else:
             raise ConfigurationError(
                 f"{keys.STORAGE}: {kind!r} is not known. Use 'filesystem' with {keys.DIRECTORY}, or 'jobmanager'."
@@ -94,8 +87,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     def apply_to(self, configuration: Configuration) -> None:
         options.write(configuration, keys.STORAGE, "jobmanager")
         options.write(configuration, keys.MAX_STATE_SIZE, f"{self._max_state_size} b")
-        if self._checkpoint_path is not None:
-            options.write(configuration, keys.DIRECTORY, self._checkpoint_path)
+        options.write(configuration, keys.DIRECTORY, self._checkpoint_path)
 
     def __repr__(self) -> str:
         return f"JobManagerCheckpointStorage({self._checkpoint_path!r}, max_state_size={self._max_state_size})"

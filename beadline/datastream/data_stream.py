@@ -1,5 +1,3 @@
-"""Streams as the user sees them."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -136,14 +136,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def apply_to(self, configuration: Configuration) -> None:
         options.write(configuration, backend_settings.TYPE, "rocksdb")
-        if self._incremental is not None:
-            options.write(configuration, keys.INCREMENTAL, self._incremental)
-        if self._storage_paths:
-            options.write(configuration, backend_settings.DIRECTORIES, ",".join(self._storage_paths))
+        options.write(configuration, keys.INCREMENTAL, self._incremental)
+        options.write(configuration, backend_settings.DIRECTORIES, ",".join(self._storage_paths) or None)
+        options.write(configuration, _TRANSFER_THREADS, self._transfer_threads)
         if self._predefined_options is not None:
             options.write(configuration, backend_settings.PREDEFINED, self._predefined_options.name)
-        if self._transfer_threads is not None:
-            options.write(configuration, _TRANSFER_THREADS, self._transfer_threads)
 
     def __repr__(self) -> str:
         return (
@@ -168,8 +165,7 @@ class _HeapWithStorage(HashMapStateBackend):
     def apply_to(self, configuration: Configuration) -> None:
         super().apply_to(configuration)
         self._storage.apply_to(configuration)
-        if self._savepoint_path is not None:
-            options.write(configuration, keys.SAVEPOINT_DIRECTORY, self._savepoint_path)
+        options.write(configuration, keys.SAVEPOINT_DIRECTORY, self._savepoint_path)
 
 
 class MemoryStateBackend(_HeapWithStorage):

@@ -1,5 +1,3 @@
-"""The environment: where a program gets its sources, its settings and its execution."""
-
 from __future__ import annotations
 
 import logging

@@ -15,9 +15,10 @@ from beadline.errors import ConfigurationError
 E = TypeVar("E", bound=Enum)
 
 
-def write(configuration: Configuration, key: str, value: str | int | bool) -> None:
-    """Sets ``key`` to a text that a configuration file could hold as well."""
-    configuration.set_string(key, str(value).lower() if isinstance(value, bool) else str(value))
+def write(configuration: Configuration, key: str, value: str | int | bool | None) -> None:
+    """Sets ``key`` to a text that a configuration file could hold as well; None leaves it as it is."""
+    if value is not None:
+        configuration.set_string(key, str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def read_milliseconds(configuration: Configuration, key: str, default: int) -> int:

@@ -1,13 +1,10 @@
-"""The settings of an environment: a typed view of its configuration, as ``ExecutionConfig`` is one."""
-
 from __future__ import annotations
 
 import os
 from typing import Self
 
 from beadline.common import Configuration, ExecutionConfig
-from beadline.common.cli_defaults import get_overrides
-from beadline.common.config_file import read_config_file
+from beadline.common.outer_options import get_overrides, read_config_file
 from beadline.common.restart_strategy import RestartStrategyConfiguration
 from beadline.common.without_java import WithoutJava
 from beadline.datastream.checkpoint_config import CheckpointConfig

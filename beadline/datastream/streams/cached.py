@@ -1,12 +1,11 @@
-"""Streams whose elements the first job keeps and later jobs read."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beadline.api.output_tag import OutputTag
+from beadline.common._types.base import same
 from beadline.connectors.cache import Cache, CacheSink, CacheSource
 from beadline.datastream.data_stream import DataStream
 from beadline.datastream.environment.folders import make_folder
@@ -83,7 +82,7 @@ def resolve_caches(nodes: Iterable[Node], next_number: Callable[[], int], batch:
             copy.spec, copy.inputs = SourceSpec(CacheSource(frames), typed=True), []
             copy.parallelism, copy.single = len(frames), False
         else:
-            copy.spec = FunctionSpec("map", _identity, keyed=False)
+            copy.spec = FunctionSpec("map", same, keyed=False)
             sinks.append(
                 Node(
                     next_number(),
@@ -111,10 +110,6 @@ def _check_bounded(sinks: list[Node]) -> None:
                 f"cache() keeps a whole stream, and the source '{node.name}' never ends: use a bounded source, or "
                 "env.set_runtime_mode(RuntimeExecutionMode.BATCH) to read what is there now"
             )
-
-
-def _identity(value: Any) -> Any:
-    return value
 
 
 def _new_folder(env: StreamExecutionEnvironment) -> str:

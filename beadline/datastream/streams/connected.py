@@ -1,5 +1,3 @@
-"""Two streams into one operator."""
-
 from __future__ import annotations
 
 from typing import Any

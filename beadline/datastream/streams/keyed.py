@@ -1,5 +1,3 @@
-"""Keyed streams: state and timers by key."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -10,6 +8,7 @@ from beadline.api.process import KeyedProcessFunction
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from beadline.common import Row
+from beadline.common._types.base import same
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.checks import check_function, check_process_function
@@ -107,7 +106,7 @@ class KeyedStream(DataStream):
 
     def _values(self) -> DataStream:
         """The elements, still in the subtasks of their keys."""
-        return self.map(_identity, self._type).name("_keyed_stream_values_operator")
+        return self.map(same, self._type).name("_keyed_stream_values_operator")
 
     def project(self, *field_indexes: int) -> DataStream:
         return self._values().project(*field_indexes)
@@ -151,10 +150,6 @@ class KeyedStream(DataStream):
         raise GraphError("Cannot override partitioning for KeyedStream.")
 
     shuffle = rebalance = rescale = forward = broadcast = partition_custom = _fixed
-
-
-def _identity(value: Any) -> Any:
-    return value
 
 
 class _WithKey(KeyedProcessFunction):

@@ -1,5 +1,3 @@
-"""The join of a stream with a Spark DataFrame that does not change."""
-
 from __future__ import annotations
 
 import logging
