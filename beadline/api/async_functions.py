@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -218,6 +219,7 @@ class AsyncFunction(Function, Generic[IN, OUT]):
         )
 
 
+@dataclass(eq=False)
 class AsyncFunctionDescriptor:
     """An asynchronous function with the settings that it was attached with."""
 
@@ -227,16 +229,8 @@ class AsyncFunctionDescriptor:
         ORDERED = 0
         UNORDERED = 1
 
-    def __init__(
-        self,
-        async_function: AsyncFunction[Any, Any],
-        timeout: Any,
-        capacity: int,
-        async_retry_strategy: AsyncRetryStrategy[Any],
-        output_mode: AsyncFunctionDescriptor.OutputMode,
-    ) -> None:
-        self.async_function = async_function
-        self.timeout = timeout
-        self.capacity = capacity
-        self.async_retry_strategy = async_retry_strategy
-        self.output_mode = output_mode
+    async_function: AsyncFunction[Any, Any]
+    timeout: Any
+    capacity: int
+    async_retry_strategy: AsyncRetryStrategy[Any]
+    output_mode: AsyncFunctionDescriptor.OutputMode

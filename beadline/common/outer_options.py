@@ -13,8 +13,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from beadline.common.structured import format_list
 from beadline.errors import ConfigurationError
 
@@ -41,6 +39,8 @@ def read_config_file() -> dict[str, str]:
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
         return {}
+    import yaml  # only where there is a file
+
     path = os.path.join(folder, FILE_NAME)
     try:
         with open(path, encoding="utf-8") as stream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import total_ordering
+from dataclasses import dataclass
 
 from beadline.errors import ConfigurationError, TypeMismatchError
 
@@ -12,50 +12,39 @@ _KIBI = 1024
 _UNITS = ("bytes", "kb", "mb", "gb", "tb")
 
 
-@total_ordering
+@dataclass(frozen=True, order=True, repr=False)
 class MemorySize:
     """A number of bytes: ``MemorySize(bytes_size=4096)``, ``MemorySize.of_mebi_bytes(64)``. Larger units, of 1024
     smaller ones each, are rounded down."""
 
-    __slots__ = ("_bytes",)
+    bytes_size: int
 
-    def __init__(self, bytes_size: int) -> None:
-        if isinstance(bytes_size, bool) or not isinstance(bytes_size, int) or bytes_size < 0:
-            raise ConfigurationError(f"A memory size must be a whole number of at least 0 bytes, not {bytes_size!r}.")
-        self._bytes = bytes_size
+    def __post_init__(self) -> None:
+        size = self.bytes_size
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ConfigurationError(f"A memory size must be a whole number of at least 0 bytes, not {size!r}.")
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
         return MemorySize(mebi_bytes * _KIBI**2)
 
     def get_bytes(self) -> int:
-        return self._bytes
+        return self.bytes_size
 
     def get_kibi_bytes(self) -> int:
-        return self._bytes // _KIBI
+        return self.bytes_size // _KIBI
 
     def get_mebi_bytes(self) -> int:
-        return self._bytes // _KIBI**2
+        return self.bytes_size // _KIBI**2
 
     def get_gibi_bytes(self) -> int:
-        return self._bytes // _KIBI**3
+        return self.bytes_size // _KIBI**3
 
     def get_tebi_bytes(self) -> int:
-        return self._bytes // _KIBI**4
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MemorySize) and self._bytes == other._bytes
-
-    def __lt__(self, other: MemorySize) -> bool:
-        if not isinstance(other, MemorySize):
-            return NotImplemented
-        return self._bytes < other._bytes
-
-    def __hash__(self) -> int:
-        return hash((MemorySize, self._bytes))
+        return self.bytes_size // _KIBI**4
 
     def __str__(self) -> str:
-        number, power = self._bytes, 0
+        number, power = self.bytes_size, 0
         while number and number % _KIBI == 0 and power < len(_UNITS) - 1:
             number, power = number // _KIBI, power + 1
         return f"{number} {_UNITS[power]}"

@@ -10,14 +10,20 @@ from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.api.windows.assigner import AssignerContext, WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.api.windows.triggers import CountTrigger, NeverTrigger
-from beadline.api.windows.window import CountWindow, CountWindowSerializer, GlobalWindow, GlobalWindowSerializer
+from beadline.api.windows.window import (
+    CountWindow,
+    CountWindowSerializer,
+    GlobalWindow,
+    GlobalWindowSerializer,
+    ShowsNumbers,
+)
 from beadline.common.serializer import TypeSerializer
 from beadline.common.typeinfo import Types
 
 T = TypeVar("T")
 
 
-class _CountWindows(WindowAssigner[T, CountWindow]):
+class _CountWindows(ShowsNumbers, WindowAssigner[T, CountWindow]):
     """Numbers the elements of each key from 0 and assigns by that number."""
 
     _window_size: int
@@ -53,9 +59,6 @@ class CountTumblingWindowAssigner(_CountWindows[T]):
     def assign_windows(self, element: T, timestamp: int, context: AssignerContext) -> Collection[CountWindow]:
         return [CountWindow(self._next_number(context) // self._window_size)]
 
-    def __repr__(self) -> str:
-        return f"CountTumblingWindowAssigner({self._window_size})"
-
 
 class CountSlidingWindowAssigner(_CountWindows[T]):
     """A window of ``window_size`` elements begins every ``window_slide`` elements of a key."""
@@ -76,11 +79,8 @@ class CountSlidingWindowAssigner(_CountWindows[T]):
         oldest = max(0, (number - self._window_size) // self._window_slide + 1)
         return [CountWindow(i) for i in range(newest, oldest - 1, -1)]
 
-    def __repr__(self) -> str:
-        return f"CountSlidingWindowAssigner({self._window_size}, {self._window_slide})"
 
-
-class GlobalWindows(WindowAssigner[T, GlobalWindow]):
+class GlobalWindows(ShowsNumbers, WindowAssigner[T, GlobalWindow]):
     """Puts everything in one window that never ends; give it a trigger, or nothing comes out."""
 
     @staticmethod
@@ -98,6 +98,3 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
 
     def is_event_time(self) -> bool:
         return False
-
-    def __repr__(self) -> str:
-        return "GlobalWindows()"

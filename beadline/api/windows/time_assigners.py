@@ -20,7 +20,7 @@ from beadline.api.windows.assigner import (
 )
 from beadline.api.windows.trigger import Trigger
 from beadline.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
-from beadline.api.windows.window import TimeWindow, TimeWindowSerializer
+from beadline.api.windows.window import ShowsNumbers, TimeWindow, TimeWindowSerializer
 from beadline.common.constants import MIN_LONG_VALUE
 from beadline.common.serializer import TypeSerializer
 from beadline.common.time import Duration, Time
@@ -32,7 +32,7 @@ T = TypeVar("T")
 # -- the two clocks
 
 
-class _TimeWindows(WindowAssigner[T, TimeWindow]):
+class _TimeWindows(ShowsNumbers, WindowAssigner[T, TimeWindow]):
     """Goes by the time of an element, by one of the two clocks below."""
 
     @abstractmethod
@@ -88,9 +88,6 @@ class _TumblingWindows(_TimeWindows[T]):
         start = TimeWindow.get_window_start_with_offset(time, self._offset, self._size)
         return [TimeWindow(start, start + self._size)]
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._size}, {self._offset})"
-
 
 class _SlidingWindows(_TimeWindows[T]):
     def __init__(self, size: int, slide: int, offset: int) -> None:
@@ -104,9 +101,6 @@ class _SlidingWindows(_TimeWindows[T]):
         time, size = self._time_of(timestamp, context), self._size
         last_start = TimeWindow.get_window_start_with_offset(time, self._offset, self._slide)
         return [TimeWindow(start, start + size) for start in range(last_start, time - size, -self._slide)]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._size}, {self._slide}, {self._offset})"
 
 
 class TumblingEventTimeWindows(_InEventTime[T], _TumblingWindows[T]):
@@ -179,9 +173,6 @@ class _FixedGap(_SessionWindows[T]):
     def assign_windows(self, element: T, timestamp: int, context: AssignerContext) -> Collection[TimeWindow]:
         start = self._time_of(timestamp, context)
         return [TimeWindow(start, start + self._session_gap)]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._session_gap})"
 
 
 class _DynamicGap(_SessionWindows[T]):

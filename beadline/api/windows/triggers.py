@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from beadline.api.arguments import as_milliseconds, check_positive
 from beadline.api.state_descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from beadline.api.windows.trigger import Trigger, TriggerResult, W
-from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from beadline.api.windows.window import CountWindow, GlobalWindow, ShowsNumbers, TimeWindow, Window
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import GraphError, TypeMismatchError
@@ -18,7 +18,7 @@ from beadline.errors import GraphError, TypeMismatchError
 T = TypeVar("T")
 
 
-class _WithoutTimers(Trigger[T, W]):
+class _WithoutTimers(ShowsNumbers, Trigger[T, W]):
     """Nothing happens at timers, unless a trigger says otherwise for its kind."""
 
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -33,9 +33,6 @@ class _AtTheEnd(_WithoutTimers[T, TimeWindow]):
 
     def can_merge(self) -> bool:
         return True
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
 
 class EventTimeTrigger(_AtTheEnd[T]):
@@ -119,9 +116,6 @@ class _Continuous(_WithoutTimers[T, TimeWindow]):
         next_time = min(time + self.interval, window.max_timestamp())
         ctx.get_partitioned_state(self._fire_time).add(next_time)
         self._register(next_time, ctx)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.interval})"
 
 
 class ContinuousEventTimeTrigger(_Continuous[T]):
@@ -218,9 +212,6 @@ class CountTrigger(_WithoutTimers[T, CountWindow]):
     def clear(self, window: CountWindow, ctx: Trigger.TriggerContext) -> None:
         ctx.get_partitioned_state(self._count).clear()
 
-    def __repr__(self) -> str:
-        return f"CountTrigger({self._window_size})"
-
 
 class DeltaTrigger(_WithoutTimers[T, Window]):
     """Fires when an element is further than a threshold from the last one it fired for, or else from the first one."""
@@ -270,9 +261,6 @@ class DeltaTrigger(_WithoutTimers[T, Window]):
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
         ctx.get_partitioned_state(self._last).clear()
-
-    def __repr__(self) -> str:
-        return f"DeltaTrigger({self._threshold})"
 
 
 class PurgingTrigger(Trigger[T, Window]):
@@ -325,9 +313,6 @@ class NeverTrigger(_WithoutTimers[T, GlobalWindow]):
 
     def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
         pass
-
-    def __repr__(self) -> str:
-        return "NeverTrigger()"
 
 
 def _purging(result: TriggerResult) -> TriggerResult:

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from beadline.api.windows.assigner import MergingWindowAssigner
 
 
+class ShowsNumbers:
+    """Shows itself with the numbers that it was made with: ``TumblingEventTimeWindows(5000, 0)``."""
+
+    def __repr__(self) -> str:
+        numbers = [repr(value) for value in vars(self).values() if isinstance(value, int | float)]
+        return f"{type(self).__name__}({', '.join(numbers)})"
+
+
 class Window(ABC):
     """A finite group of elements. Windows are used as keys: they must be hashable and equal by content."""
 

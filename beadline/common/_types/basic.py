@@ -159,28 +159,21 @@ def _integer_converter(low: int, high: int) -> Callable[[TypeInformation], Conve
     return make
 
 
-def _big_int_converter(info: TypeInformation) -> Converter:
-    def convert(value: Any) -> int:
-        if type(value) is int:
-            return value
-        number = _as_int(value)
-        if number is None:
-            raise mismatch(info, "an int", value)
-        return number
+def _number_converter(
+    plain: type, number_of: Callable[[Any], Any], wanted: str
+) -> Callable[[TypeInformation], Converter]:
+    def make(info: TypeInformation) -> Converter:
+        def convert(value: Any) -> Any:
+            if type(value) is plain:
+                return value
+            number = number_of(value)
+            if number is None:
+                raise mismatch(info, wanted, value)
+            return number
 
-    return convert
+        return convert
 
-
-def _double_converter(info: TypeInformation) -> Converter:
-    def convert(value: Any) -> float:
-        if type(value) is float:
-            return value
-        number = _as_float(value)
-        if number is None:
-            raise mismatch(info, "a float or an int within its range", value)
-        return number
-
-    return convert
+    return make
 
 
 def _float_converter(info: TypeInformation) -> Converter:
@@ -246,9 +239,9 @@ _CONVERTERS: dict[BasicType, Callable[[TypeInformation], Converter]] = {
     BasicType.STRING: _string_converter,
     BasicType.BOOLEAN: _boolean_converter,
     BasicType.FLOAT: _float_converter,
-    BasicType.DOUBLE: _double_converter,
+    BasicType.DOUBLE: _number_converter(float, _as_float, "a float or an int within its range"),
     BasicType.CHAR: _char_converter,
-    BasicType.BIG_INT: _big_int_converter,
+    BasicType.BIG_INT: _number_converter(int, _as_int, "an int"),
     BasicType.BIG_DEC: _decimal_converter,
     BasicType.INSTANT: _instant_converter,
     **{kind: _integer_converter(*bounds) for kind, bounds in _BOUNDS.items()},

@@ -19,18 +19,7 @@ from beadline.common._types.basic import BasicType, BasicTypeInfo
 from beadline.common._types.javatext import sequence_text
 from beadline.errors import ConfigurationError
 
-_PRIMITIVES = frozenset(
-    {
-        BasicType.BOOLEAN,
-        BasicType.BYTE,
-        BasicType.SHORT,
-        BasicType.INT,
-        BasicType.LONG,
-        BasicType.FLOAT,
-        BasicType.DOUBLE,
-        BasicType.CHAR,
-    }
-)
+_PRIMITIVES = frozenset(BasicType) - {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.INSTANT}
 
 
 class ElementsTypeInfo(TypeInformation):

@@ -148,19 +148,19 @@ class LocalTimeTypeInfo(TypeInformation):
         self._time_type = time_type
 
     def converter(self) -> Converter:
-        kind, wanted = _LOCAL_KINDS[self._time_type]
+        kind, _ = _LOCAL[self._time_type]
 
         def convert(value: Any) -> Any:
             if value is None or type(value) is kind:
                 return value
             if kind is datetime.date and isinstance(value, datetime.datetime):
                 return value.date()
-            raise mismatch(self, f"{wanted} or None", value)
+            raise mismatch(self, f"a datetime.{kind.__name__} or None", value)
 
         return convert
 
     def java_text(self) -> Formatter:
-        return nullable(_LOCAL_TEXTS[self._time_type])
+        return nullable(_LOCAL[self._time_type][1])
 
     def _identity(self) -> tuple[Any, ...]:
         return (self._time_type,)
@@ -169,14 +169,8 @@ class LocalTimeTypeInfo(TypeInformation):
         return f"LocalTimeTypeInfo<{self._time_type.name}>"
 
 
-_LOCAL_KINDS: dict[LocalTimeTypeInfo.TimeType, tuple[type, str]] = {
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE: (datetime.date, "a datetime.date"),
-    LocalTimeTypeInfo.TimeType.LOCAL_TIME: (datetime.time, "a datetime.time"),
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: (datetime.datetime, "a datetime.datetime"),
-}
-
-_LOCAL_TEXTS: dict[LocalTimeTypeInfo.TimeType, Formatter] = {
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE: datetime.date.isoformat,
-    LocalTimeTypeInfo.TimeType.LOCAL_TIME: local_time_text,
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: local_date_time_text,
+_LOCAL: dict[LocalTimeTypeInfo.TimeType, tuple[type, Formatter]] = {
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE: (datetime.date, datetime.date.isoformat),
+    LocalTimeTypeInfo.TimeType.LOCAL_TIME: (datetime.time, local_time_text),
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: (datetime.datetime, local_date_time_text),
 }
