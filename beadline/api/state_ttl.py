@@ -110,7 +110,8 @@ class StateTtlConfig:
         )
 
     class Builder:
-        """Collects the choices; every method but :meth:`build` returns the builder."""
+        """Collects the choices; every method but :meth:`build` returns the builder. By default only writing restarts
+        the lifetime, and an expired entry reads as if it were gone."""
 
         def __init__(self, ttl: Time | Duration) -> None:
             self._ttl = _as_time(ttl)
@@ -127,11 +128,9 @@ class StateTtlConfig:
             return self
 
         def update_ttl_on_create_and_write(self) -> Self:
-            """Only writing restarts the lifetime (the default)."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> Self:
-            """Reading restarts the lifetime as well."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> Self:
@@ -139,11 +138,9 @@ class StateTtlConfig:
             return self
 
         def return_expired_if_not_cleaned_up(self) -> Self:
-            """An expired entry can be read until it is removed."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
         def never_return_expired(self) -> Self:
-            """An expired entry reads as if it were gone (the default)."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic) -> Self:
@@ -153,7 +150,6 @@ class StateTtlConfig:
             return self
 
         def use_processing_time(self) -> Self:
-            """Measures the lifetime with the wall clock (the default)."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
         def cleanup_full_snapshot(self) -> Self:

@@ -49,22 +49,16 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """The first failure ends the job."""
-
         def get_description(self) -> str:
             return "No restart: the first failure ends the job."
 
     @dataclass(frozen=True)
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """What the configuration says."""
-
         def get_description(self) -> str:
             return "The strategy that the configuration names under restart-strategy.type."
 
     @dataclass(frozen=True)
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """A number of restarts, with the same delay before each."""
-
         restart_attempts: int
         delay_between_attempts_interval: Interval
 
@@ -85,8 +79,6 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Restarts, as long as not too many failures fall into one interval."""
-
         max_failure_rate: int
         failure_interval: Interval
         delay_between_attempts_interval: Interval
@@ -113,8 +105,6 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class ExponentialDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Restarts with a delay that grows from failure to failure and shrinks back after a quiet time."""
-
         initial_backoff: timedelta
         max_backoff: timedelta
         backoff_multiplier: float

@@ -13,6 +13,7 @@ from beadline.common import ExecutionConfig, WatermarkStrategy
 from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from beadline.datastream.connectors.base import SupportsPreprocessing
 from beadline.datastream.environment.lending import lends
+from beadline.datastream.environment.options import watermark_every
 from beadline.datastream.streams.checks import check_function, check_process_function, checked_parallelism
 from beadline.datastream.streams.closeable_iterator import CloseableIterator, collect
 from beadline.datastream.streams.functions import Projection
@@ -273,7 +274,7 @@ class DataStream(OperatorSettings):
         if watermark_strategy.kind != "generator" and self.get_execution_config().get_auto_watermark_interval() == 0:
             watermark_strategy = watermark_strategy.without_watermarks()
         node = self._edges[0].source
-        spec = specs.TimestampsSpec(watermark_strategy, self._env._watermark_every())
+        spec = specs.TimestampsSpec(watermark_strategy, watermark_every(self._env._configuration))
         stream = self._apply("Timestamps/Watermarks", spec, self._type, node.parallelism)
         stream._edges[0].source.single = node.single and len(self._edges) == 1
         return stream

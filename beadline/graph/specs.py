@@ -50,7 +50,6 @@ class FunctionSpec(Spec):
     """Applies a user function.
 
     :ivar shape: ``map``, ``flat_map``, ``filter``, ``process``, ``reduce``, and ``co_`` forms for two inputs
-    :ivar keyed: whether state and timers are at hand
     """
 
     shape: str
@@ -61,10 +60,7 @@ class FunctionSpec(Spec):
 
 @dataclass(frozen=True)
 class BroadcastSpec(Spec):
-    """Processes a stream (input 0) together with a broadcast one (input 1).
-
-    :ivar descriptors: of the broadcast states
-    """
+    """Processes a stream (input 0) together with a broadcast one (input 1)."""
 
     function: Any
     descriptors: tuple[MapStateDescriptor, ...]
@@ -159,12 +155,7 @@ class TimestampsSpec(Spec):
 
 @dataclass(frozen=True)
 class AsyncSpec(Spec):
-    """Calls an asynchronous function, several records at a time.
-
-    :ivar timeout_ms: for one record, all attempts together; 0 for none
-    :ivar capacity: how many calls may be under way at a time
-    :ivar retry: the :class:`AsyncRetryStrategy`
-    """
+    """Calls an asynchronous function, several records at a time; the fields are those of ``AsyncDataStream``."""
 
     function: Any
     timeout_ms: int

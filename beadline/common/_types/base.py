@@ -94,11 +94,7 @@ def same(value: Any) -> Any:
 
 def nullable(text: Formatter) -> Formatter:
     """``text``, with ``null`` for None."""
-
-    def format_nullable(value: Any) -> str:
-        return "null" if value is None else text(value)
-
-    return format_nullable
+    return lambda value: "null" if value is None else text(value)
 
 
 def checked_type(owner: str, role: str, candidate: object) -> TypeInformation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from beadline.common._types.base import (
@@ -35,11 +34,7 @@ class ElementsTypeInfo(TypeInformation):
 
     def java_text(self) -> Formatter:
         text = nullable(self.elem_type.java_text())
-
-        def format_elements(value: Sequence[Any]) -> str:
-            return sequence_text(map(text, value))
-
-        return format_elements
+        return lambda elements: sequence_text(map(text, elements))
 
     def _identity(self) -> tuple[Any, ...]:
         return (self.elem_type,)
@@ -103,11 +98,7 @@ class ListTypeInfo(ElementsTypeInfo):
 
     def java_text(self) -> Formatter:
         text = super().java_text()
-
-        def format_list(value: Sequence[Any]) -> str:
-            return _signed_bytes_text(value) if isinstance(value, bytes) else text(value)
-
-        return format_list
+        return lambda value: _signed_bytes_text(value) if isinstance(value, bytes) else text(value)
 
 
 class MapTypeInfo(TypeInformation):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from beadline.common._types.base import (
@@ -30,6 +30,11 @@ class _FieldsTypeInfo(TypeInformation):
 
     def need_conversion(self) -> bool:
         return True
+
+    def _texts(self) -> Callable[[Iterable[Any]], Iterator[str]]:
+        """A function that gives the texts of all fields."""
+        texts = [nullable(field.java_text()) for field in self._field_types]
+        return lambda values: (text(value) for text, value in zip(texts, values, strict=True))
 
     def _identity(self) -> tuple[Any, ...]:
         return tuple(self._field_types)
@@ -83,19 +88,11 @@ class RowTypeInfo(_FieldsTypeInfo):
 
     def formatter(self) -> Formatter:
         """PyFlink prints a row by Python's ``str`` of its fields: ``+I[a,1,True]``."""
-
-        def format_row(row: Row) -> str:
-            return f"{row.get_row_kind()}[{','.join(map(str, row))}]"
-
-        return format_row
+        return lambda row: f"{row.get_row_kind()}[{','.join(map(str, row))}]"
 
     def java_text(self) -> Formatter:
-        texts = [nullable(field.java_text()) for field in self._field_types]
-
-        def format_inner_row(row: Row) -> str:
-            return f"{row.get_row_kind()}{sequence_text(text(value) for text, value in zip(texts, row, strict=True))}"
-
-        return format_inner_row
+        texts_of = self._texts()
+        return lambda row: f"{row.get_row_kind()}{sequence_text(texts_of(row))}"
 
     def __repr__(self) -> str:
         if self._field_names:
@@ -132,12 +129,8 @@ class TupleTypeInfo(_FieldsTypeInfo):
         return TupleTypeInfo([field.held() for field in self._field_types])
 
     def java_text(self) -> Formatter:
-        texts = [nullable(field.java_text()) for field in self._field_types]
-
-        def format_tuple(value: tuple[Any, ...]) -> str:
-            return sequence_text((text(item) for text, item in zip(texts, value, strict=True)), "(", ")", ",")
-
-        return format_tuple
+        texts_of = self._texts()
+        return lambda value: sequence_text(texts_of(value), "(", ")", ",")
 
     def __repr__(self) -> str:
         return f"TupleTypeInfo({', '.join(map(str, self._field_types))})"

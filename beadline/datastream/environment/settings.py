@@ -169,8 +169,5 @@ class EnvironmentSettings(WithoutJava):
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
         return self._time_characteristic
 
-    def _watermark_every(self) -> int:
-        return options.watermark_every(self._configuration)
-
     def _without_effect(self, what: str, why: str) -> None:
         self._notes[what] = f"{what} has no effect in Beadline: {why}"
