@@ -12,7 +12,7 @@ S = TypeVar("S")
 
 _DEFAULT_CLEANUP_SIZE = 5
 _DEFAULT_COMPACTION_QUERY_ENTRIES = 1000
-_DEFAULT_PERIODIC_COMPACTION_DAYS = 30
+_DEFAULT_PERIODIC_COMPACTION = Duration.of_days(30)
 
 
 class StateTtlConfig:
@@ -238,11 +238,7 @@ class StateTtlConfig:
                 self._query_time_after_num_entries = check_positive(
                     query_time_after_num_entries, "query_time_after_num_entries", "a cleanup strategy"
                 )
-                self._periodic_compaction_time = (
-                    Duration.of_days(_DEFAULT_PERIODIC_COMPACTION_DAYS)
-                    if periodic_compaction_time is None
-                    else periodic_compaction_time
-                )
+                self._periodic_compaction_time = periodic_compaction_time or _DEFAULT_PERIODIC_COMPACTION
 
             def get_query_time_after_num_entries(self) -> int:
                 """After how many entries the clock is read again."""

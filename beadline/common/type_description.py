@@ -57,7 +57,6 @@ def type_to_text(info: TypeInformation) -> str:
 
 
 def type_from_text(text: str) -> TypeInformation:
-    """The type that a text describes."""
     if not text:
         return _NAMED[_PICKLED]
     try:
@@ -74,7 +73,6 @@ def readable(text: str) -> str:
 
 
 def classes_of(info: TypeInformation) -> Iterator[ClassTypeInfo]:
-    """All classes in a type."""
     inner: list[TypeInformation] = []
     if isinstance(info, ClassTypeInfo):
         yield info

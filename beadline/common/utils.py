@@ -14,5 +14,4 @@ class JavaObjectWrapper:
         )
 
     def get_java_object(self) -> Any:
-        """Never reached, as there are no instances."""
         raise UnsupportedFeatureError(f"{type(self).__name__} has no Java object.")

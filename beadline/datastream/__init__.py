@@ -5,7 +5,6 @@ inner packages: ``streams`` has every kind of stream, ``environment`` has what t
 """
 
 from beadline.api.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
 from beadline.api.checkpointed import (
     CheckpointedFunction,
     CheckpointListener,
@@ -30,9 +29,12 @@ from beadline.api.function import (
 from beadline.api.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from beadline.api.output_tag import OutputTag
 from beadline.api.process import (
+    BroadcastProcessFunction,
     CoProcessFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeyedStateFunction,
     ProcessFunction,
 )
 from beadline.api.runtime_context import RuntimeContext

@@ -117,7 +117,6 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined_options or PredefinedOptions.DEFAULT
 
     def set_options(self, options_factory_class_name: str) -> NoReturn:
-        """Not available: the factory would be a Java class."""
         raise UnsupportedFeatureError(
             f"set_options({options_factory_class_name!r}) names a Java class, and RocksDB runs without Java here. "
             f"Use set_predefined_options, or the configuration keys state.backend.rocksdb.*."

@@ -24,7 +24,6 @@ class TypeInformation(WithoutJava):
     """
 
     def get_java_type_info(self) -> Any:
-        """Not available: Beadline has no Java side that could describe the type."""
         raise UnsupportedFeatureError(
             f"{type(self).__name__}.get_java_type_info() needs Flink's JVM, which Beadline does not start. "
             "Use the TypeInformation itself; every Beadline API takes it."

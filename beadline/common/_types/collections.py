@@ -90,11 +90,8 @@ class ListTypeInfo(ElementsTypeInfo):
         checked = super().converter()
         if self.elem_type != BasicTypeInfo.BYTE_TYPE_INFO():
             return checked
-
-        def convert(value: Any) -> Any:  # PyFlink carries a list of bytes as `bytes`
-            return bytes(value) if isinstance(value, (bytes, bytearray)) else checked(value)
-
-        return convert
+        # PyFlink carries a list of bytes as `bytes`.
+        return lambda value: bytes(value) if isinstance(value, (bytes, bytearray)) else checked(value)
 
     def java_text(self) -> Formatter:
         text = super().java_text()
@@ -117,12 +114,9 @@ class MapTypeInfo(TypeInformation):
     def java_text(self) -> Formatter:
         key_text = nullable(self._key_type_info.java_text())
         value_text = nullable(self._value_type_info.java_text())
-
-        def format_map(mapping: dict[Any, Any]) -> str:
-            pairs = (f"{key_text(key)}={value_text(value)}" for key, value in mapping.items())
-            return sequence_text(pairs, "{", "}")
-
-        return format_map
+        return lambda mapping: sequence_text(
+            (f"{key_text(key)}={value_text(value)}" for key, value in mapping.items()), "{", "}"
+        )
 
     def _identity(self) -> tuple[Any, ...]:
         return self._key_type_info, self._value_type_info

@@ -85,7 +85,6 @@ def from_dataframe(env: StreamExecutionEnvironment, df: DataFrame, type_info: Ty
 
 
 def to_dataframe(stream: DataStream, job_name: str | None) -> DataFrame:
-    """Run the job and make a DataFrame of the stream's elements."""
     with stream.execute_and_collect(job_name) as results:  # type: ignore[union-attr]
         elements = list(results)
     session = find_session()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from beadline.api.process import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream

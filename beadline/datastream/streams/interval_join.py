@@ -77,12 +77,10 @@ class IntervalJoined:
         return f"{opening}{self._lower} ms, {self._upper} ms{closing}"
 
     def lower_bound_exclusive(self) -> IntervalJoined:
-        """Leave the lower bound itself out."""
         self._exclusive[0] = True
         return self
 
     def upper_bound_exclusive(self) -> IntervalJoined:
-        """Leave the upper bound itself out."""
         self._exclusive[1] = True
         return self
 

@@ -133,7 +133,6 @@ class KeyedStream(DataStream):
         return self._values().to_dataframe(job_execution_name)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-        """Windows per key."""
         from beadline.datastream.streams.windowed import WindowedStream
 
         return WindowedStream(self, window_assigner)
