@@ -6,11 +6,17 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from beadline.common import units
 from beadline.common._types.javatext import boolean_text, double_text
 from beadline.common.config_options import ConfigOption
 from beadline.common.deprecated_keys import known_keys
-from beadline.common.structured import format_list, format_map, parse_list, parse_map
+from beadline.common.option_texts import (
+    format_list,
+    format_map,
+    parse_duration_ms,
+    parse_list,
+    parse_map,
+    parse_memory_bytes,
+)
 from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError
 
@@ -71,11 +77,11 @@ class Configuration(WithoutJava):
 
     def get_duration_ms(self, key: str, default_value: T) -> int | T:
         """Milliseconds of a value such as ``10 s``."""
-        return self._read(key, default_value, lambda value: units.parse_duration_ms(_text(value)))
+        return self._read(key, default_value, lambda value: parse_duration_ms(_text(value)))
 
     def get_memory_bytes(self, key: str, default_value: T) -> int | T:
         """Bytes of a value such as ``64mb``."""
-        return self._read(key, default_value, lambda value: units.parse_memory_bytes(_text(value)))
+        return self._read(key, default_value, lambda value: parse_memory_bytes(_text(value)))
 
     def get_map(self, key: str, default_value: T) -> dict[str, str] | T:
         """The entries of a value such as ``k:v,l:w`` or ``{k: v}``."""

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from beadline.common.structured import format_list
+from beadline.common.option_texts import format_list
 from beadline.errors import ConfigurationError
 
 FOLDER_VARIABLE = "BEADLINE_CONF_DIR"

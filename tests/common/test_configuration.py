@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beadline.common import ConfigOptions, Configuration
-from beadline.common.structured import format_list, format_map, parse_list, parse_map
+from beadline.common.option_texts import format_list, format_map, parse_list, parse_map
 from beadline.errors import ConfigurationError
 
 

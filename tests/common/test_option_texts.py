@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beadline.common.units import parse_duration_ms, parse_memory_bytes
+from beadline.common.option_texts import parse_duration_ms, parse_memory_bytes
 from beadline.errors import ConfigurationError
 
 # In nanoseconds.
