@@ -14,15 +14,13 @@ from beadline.api.window_functions import KEY as KEY
 from beadline.api.window_functions import OUT as OUT
 from beadline.api.windows.assigner import W2 as W2
 from beadline.api.windows.assigner import MergingWindowAssigner, SessionWindowTimeGapExtractor, WindowAssigner
-from beadline.api.windows.count_assigners import (
+from beadline.api.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
-    GlobalWindows,
-)
-from beadline.api.windows.time_assigners import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
+    GlobalWindows,
     ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,

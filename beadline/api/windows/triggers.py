@@ -112,6 +112,21 @@ class _Continuous(_WithoutTimers[T, TimeWindow]):
             self._delete(fire_time.get(), ctx)
             fire_time.clear()
 
+    def _set_first(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if ctx.get_partitioned_state(self._fire_time).get() is None:
+            self._set_next(time - time % self.interval, window, ctx)
+        return TriggerResult.CONTINUE
+
+    def _fire(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        fire_time = ctx.get_partitioned_state(self._fire_time)
+        if fire_time.get() != time:
+            return TriggerResult.CONTINUE
+        fire_time.clear()
+        # A timer after the window's end would be due at once, again and again.
+        if time < window.max_timestamp():
+            self._set_next(time, window, ctx)
+        return TriggerResult.FIRE
+
     def _set_next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         next_time = min(time + self.interval, window.max_timestamp())
         ctx.get_partitioned_state(self._fire_time).add(next_time)
@@ -129,19 +144,10 @@ class ContinuousEventTimeTrigger(_Continuous[T]):
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
-        if ctx.get_partitioned_state(self._fire_time).get() is None:
-            self._set_next(timestamp - timestamp % self.interval, window, ctx)
-        return TriggerResult.CONTINUE
+        return self._set_first(timestamp, window, ctx)
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        if time == window.max_timestamp():
-            return TriggerResult.FIRE
-        fire_time = ctx.get_partitioned_state(self._fire_time)
-        if fire_time.get() != time:
-            return TriggerResult.CONTINUE
-        fire_time.clear()
-        self._set_next(time, window, ctx)
-        return TriggerResult.FIRE
+        return TriggerResult.FIRE if time == window.max_timestamp() else self._fire(time, window, ctx)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
@@ -162,20 +168,10 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
         return ContinuousProcessingTimeTrigger(as_milliseconds(interval, "interval"))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        if ctx.get_partitioned_state(self._fire_time).get() is None:
-            now = ctx.get_current_processing_time()
-            self._set_next(now - now % self.interval, window, ctx)
-        return TriggerResult.CONTINUE
+        return self._set_first(ctx.get_current_processing_time(), window, ctx)
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        fire_time = ctx.get_partitioned_state(self._fire_time)
-        if fire_time.get() != time:
-            return TriggerResult.CONTINUE
-        fire_time.clear()
-        # A timer after the window's end would be due at once, again and again.
-        if time < window.max_timestamp():
-            self._set_next(time, window, ctx)
-        return TriggerResult.FIRE
+        return self._fire(time, window, ctx)
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         ctx.register_processing_time_timer(time)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from beadline.api.function import ReduceFunction
 from beadline.api.process import KeyedProcessFunction
 from beadline.api.windows.assigner import WindowAssigner
-from beadline.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from beadline.api.windows.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from beadline.common import Row
 from beadline.common._types.base import same
 from beadline.common.typeinfo import TypeInformation
