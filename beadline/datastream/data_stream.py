@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+# Methods make streams of all kinds; by the time they are called, the package is complete.
+from beadline import datastream
 from beadline.api.function import FilterFunction, FlatMapFunction, KeySelector, MapFunction, Partitioner
 from beadline.api.join_functions import JoinFunction
 from beadline.api.output_tag import OutputTag
@@ -170,10 +172,8 @@ class DataStream(OperatorSettings):
 
     def key_by(self, key_selector: Selector, key_type: TypeInformation | None = None) -> KeyedStream:
         """Elements with equal keys go to the same subtask, where state and timers are kept by key."""
-        from beadline.datastream.streams.keyed import KeyedStream
-
         check_function(key_selector, KeySelector)
-        return KeyedStream(self, specs.Hash(key_selector, key_type))
+        return datastream.KeyedStream(self, specs.Hash(key_selector, key_type))
 
     def union(self, *streams: DataStream) -> DataStream:
         """The elements of several streams of the same type."""
@@ -193,29 +193,22 @@ class DataStream(OperatorSettings):
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Two streams, of any types, into one operator with shared state."""
-        from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
-        from beadline.datastream.streams.connected import ConnectedStreams
-
-        if isinstance(ds, BroadcastStream):
-            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        if isinstance(ds, datastream.BroadcastStream):
+            return datastream.BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         if not isinstance(ds, DataStream):
             raise TypeMismatchError(
                 f"connect() takes a DataStream or a BroadcastStream, got {type(ds).__name__}: {ds!r}"
             )
-        return ConnectedStreams(self, ds)
+        return datastream.ConnectedStreams(self, ds)
 
     def join(self, other_stream: DataStream) -> JoinedStreams:
         """Pairs of elements of two streams that share a key and a window:
         ``stream1.join(stream2).where(…).equal_to(…).window(…).apply(…)``."""
-        from beadline.datastream.streams.joined import JoinedStreams
-
-        return JoinedStreams(self, other_stream)
+        return datastream.JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
         """Groups of elements of two streams that share a key and a window; one of the groups may be empty."""
-        from beadline.datastream.streams.joined import CoGroupedStreams
-
-        return CoGroupedStreams(self, other_stream)
+        return datastream.CoGroupedStreams(self, other_stream)
 
     def interval_join(self, other_stream: Any) -> IntervalJoin:
         """Not without keys: see :meth:`KeyedStream.interval_join`."""
@@ -315,9 +308,7 @@ class DataStream(OperatorSettings):
         everywhere = self._partitioned(specs.Broadcast())
         if broadcast_state_descriptor is None:
             return everywhere
-        from beadline.datastream.streams.broadcast import BroadcastStream
-
-        return BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
+        return datastream.BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def partition_custom(
         self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Selector
@@ -383,9 +374,7 @@ class DataStream(OperatorSettings):
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Windows over the whole stream, evaluated in one subtask."""
-        from beadline.datastream.streams.windowed import AllWindowedStream
-
-        return AllWindowedStream(self, window_assigner)
+        return datastream.AllWindowedStream(self, window_assigner)
 
     def cache(self) -> CachedDataStream:
         """Keep the elements of a bounded stream: the first job that uses the result computes them, later ones read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import chain, product, starmap
 from typing import Any, NoReturn
 
@@ -73,12 +73,12 @@ class CoGroupedStreams(_TwoStreams):
     _pairs = False
 
 
+@dataclass(eq=False)
 class Where:
     """A join that knows the key of its first stream."""
 
-    def __init__(self, streams: _TwoStreams, first_key: Hash) -> None:
-        self._streams = streams
-        self._first_key = first_key
+    _streams: _TwoStreams
+    _first_key: Hash
 
     def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> EqualTo:
         """The key of the second stream's elements, which must equal the first stream's key."""
@@ -91,12 +91,12 @@ class Where:
     apply = _missing("apply", "equal_to(…) and window(…)")
 
 
+@dataclass(eq=False)
 class EqualTo:
     """A join that knows both keys."""
 
-    def __init__(self, inputs: TwoKeyedInputs, pairs: bool) -> None:
-        self._inputs = inputs
-        self._pairs = pairs
+    _inputs: TwoKeyedInputs
+    _pairs: bool
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> JoinWindow | CoGroupWindow:
         """The windows in which elements meet.

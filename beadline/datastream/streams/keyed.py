@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from beadline import datastream
 from beadline.api.function import ReduceFunction
 from beadline.api.process import KeyedProcessFunction
 from beadline.api.windows.assigner import WindowAssigner
@@ -98,9 +99,7 @@ class KeyedStream(DataStream):
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
         """Pairs of elements with one key whose times lie near each other:
         ``keyed1.interval_join(keyed2).between(Time.seconds(-5), Time.seconds(5)).process(…)``."""
-        from beadline.datastream.streams.interval_join import IntervalJoin
-
-        return IntervalJoin(self, other_stream)
+        return datastream.IntervalJoin(self, other_stream)
 
     # -- without the key
 
@@ -133,9 +132,7 @@ class KeyedStream(DataStream):
         return self._values().to_dataframe(job_execution_name)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-        from beadline.datastream.streams.windowed import WindowedStream
-
-        return WindowedStream(self, window_assigner)
+        return datastream.WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
         """Windows of ``size`` elements of a key, a new one every ``slide`` elements if that is given."""
