@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds
 from beadline.cep.conditions import Condition, as_condition
 from beadline.cep.skip import AfterMatchSkipStrategy
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError

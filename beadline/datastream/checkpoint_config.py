@@ -1,8 +1,6 @@
-"""When and how checkpoints are taken."""
-
 from __future__ import annotations
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds
 from beadline.checkpoint.settings import Key
 from beadline.common.configuration import Configuration
 from beadline.common.time import Duration
@@ -36,7 +34,6 @@ class CheckpointConfig(WithoutJava):
     # --- when ---------------------------------------------------------------------------------------------------------
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpoint_interval(self) -> int:
@@ -52,7 +49,6 @@ class CheckpointConfig(WithoutJava):
         return options.read_milliseconds(self._configuration, Key.TIMEOUT, _DEFAULT_TIMEOUT_MS)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """Gives a checkpoint up when it takes longer."""
         return self._set_millis(Key.TIMEOUT, options.at_least(1, checkpoint_timeout, "The checkpoint timeout"))
 
     def get_min_pause_between_checkpoints(self) -> int:
@@ -60,7 +56,6 @@ class CheckpointConfig(WithoutJava):
         return options.read_milliseconds(self._configuration, Key.MIN_PAUSE, 0)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Leaves at least that much time between the end of a checkpoint and the start of the next."""
         pause = options.at_least(0, min_pause_between_checkpoints, "The pause between checkpoints")
         return self._set_millis(Key.MIN_PAUSE, pause)
 
@@ -69,7 +64,6 @@ class CheckpointConfig(WithoutJava):
         return options.read_int(self._configuration, Key.MAX_CONCURRENT, 1, minimum=1)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Lets up to that many checkpoints run at the same time."""
         number = options.at_least(1, max_concurrent_checkpoints, "The number of concurrent checkpoints")
         return self._set(Key.MAX_CONCURRENT, number)
 
@@ -77,10 +71,11 @@ class CheckpointConfig(WithoutJava):
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """What holds after a failure: EXACTLY_ONCE by default, and AT_LEAST_ONCE as long as checkpoints are off."""
-        return self._chosen_mode() if self.is_checkpointing_enabled() else CheckpointingMode.AT_LEAST_ONCE
+        if not self.is_checkpointing_enabled():
+            return CheckpointingMode.AT_LEAST_ONCE
+        return options.read_member(self._configuration, Key.MODE, CheckpointingMode.EXACTLY_ONCE)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """What has to hold after a failure."""
         mode = options.member_of(CheckpointingMode, checkpointing_mode, "checkpointing mode")
         return self._set(Key.MODE, mode.name)
 
@@ -89,7 +84,6 @@ class CheckpointConfig(WithoutJava):
         return options.read_int(self._configuration, Key.TOLERABLE_FAILURES, 0, minimum=0)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        """Lets that many checkpoints in a row fail before the job does."""
         number = options.at_least(0, tolerable_checkpoint_failure_number, "The number of tolerable checkpoint failures")
         return self._set(Key.TOLERABLE_FAILURES, number)
 
@@ -110,7 +104,6 @@ class CheckpointConfig(WithoutJava):
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Keeps or deletes checkpoints when the job is cancelled or its program fails."""
         mode = options.member_of(ExternalizedCheckpointRetention, retention_mode, "retention of checkpoints")
         return self._set(Key.RETENTION, mode.name)
 
@@ -139,7 +132,6 @@ class CheckpointConfig(WithoutJava):
         return self._set(Key.UNALIGNED, options.truth(enabled, "answer to enable_unaligned_checkpoints"))
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Lets no barrier overtake records."""
         return self.enable_unaligned_checkpoints(False)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
@@ -147,7 +139,6 @@ class CheckpointConfig(WithoutJava):
         return Duration.of_millis(options.read_milliseconds(self._configuration, Key.ALIGNED_TIMEOUT, 0))
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Starts aligned and goes on unaligned after that time; 0 starts unaligned."""
         timeout = options.at_least(0, as_milliseconds(alignment_timeout, "alignment timeout"), "The alignment timeout")
         return self._set_millis(Key.ALIGNED_TIMEOUT, timeout)
 
@@ -162,7 +153,6 @@ class CheckpointConfig(WithoutJava):
         return self._set(_UNALIGNED_FORCED, forced)
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether unaligned checkpoints are forced."""
         return self._configuration.get_boolean(_UNALIGNED_FORCED, False)
 
     # --- where --------------------------------------------------------------------------------------------------------
@@ -186,9 +176,6 @@ class CheckpointConfig(WithoutJava):
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """Where checkpoints go; ``None`` if neither the program nor the configuration says so."""
         return CheckpointStorage.from_configuration(self._configuration)
-
-    def _chosen_mode(self) -> CheckpointingMode:
-        return options.read_member(self._configuration, Key.MODE, CheckpointingMode.EXACTLY_ONCE)
 
     def _set(self, key: str, value: str | int | bool) -> CheckpointConfig:
         options.write(self._configuration, key, value)

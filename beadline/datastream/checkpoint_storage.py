@@ -39,25 +39,18 @@ class CheckpointStorage:
         kind = "filesystem" if kind is None else kind.strip().lower()
         storage: CheckpointStorage
         if kind == "jobmanager":
-            limit = options.read_bytes(
-                configuration, Key.MAX_STATE_SIZE, JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
-            )
+            default = JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
+            limit = options.read_bytes(configuration, Key.MAX_STATE_SIZE, default)
             storage = JobManagerCheckpointStorage(directory, limit)
         elif kind == "filesystem":
             if directory is None:
                 raise ConfigurationError(
                     f"{Key.STORAGE} is 'filesystem', but {Key.DIRECTORY} doesn't say where the files go."
                 )
-            storage = FileSystemCheckpointStorage(
-                directory,
-                options.read_bytes(
-                    configuration,
-                    Key.INLINE_THRESHOLD,
-                    _DEFAULT_INLINE_THRESHOLD,
-                    maximum=FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD,
-                ),
-                options.read_int(configuration, Key.WRITE_BUFFER_SIZE, _DEFAULT_WRITE_BUFFER_SIZE, minimum=0),
-            )
+            most = FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD
+            inline = options.read_bytes(configuration, Key.INLINE_THRESHOLD, _DEFAULT_INLINE_THRESHOLD, most)
+            buffer = options.read_int(configuration, Key.WRITE_BUFFER_SIZE, _DEFAULT_WRITE_BUFFER_SIZE, minimum=0)
+            storage = FileSystemCheckpointStorage(directory, inline, buffer)
         else:
             raise ConfigurationError(
                 f"{Key.STORAGE}: {kind!r} is not known. Use 'filesystem' with {Key.DIRECTORY}, or 'jobmanager'."
@@ -86,18 +79,15 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._max_state_size = options.at_least(1, max_state_size, "max_state_size")
 
     def get_checkpoint_path(self) -> str | None:
-        """Where the metadata is written, if anywhere."""
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """Bytes that one piece of state may have."""
         return self._max_state_size
 
     def apply_to(self, configuration: Configuration) -> None:
         options.write(configuration, Key.STORAGE, "jobmanager")
         options.write(configuration, Key.MAX_STATE_SIZE, f"{self._max_state_size} b")
-        if self._checkpoint_path is not None:
-            options.write(configuration, Key.DIRECTORY, self._checkpoint_path)
+        options.write(configuration, Key.DIRECTORY, self._checkpoint_path)
 
     def __repr__(self) -> str:
         return f"JobManagerCheckpointStorage({self._checkpoint_path!r}, max_state_size={self._max_state_size})"
@@ -135,15 +125,12 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._write_buffer_size = options.at_least(-1, write_buffer_size, "write_buffer_size")
 
     def get_checkpoint_path(self) -> str:
-        """The directory that all checkpoints of all jobs go below."""
         return self._checkpoint_path
 
     def get_min_file_size_threshold(self) -> int:
-        """Bytes up to which state goes into the metadata rather than a file of its own."""
         return _DEFAULT_INLINE_THRESHOLD if self._threshold < 0 else self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are buffered when writing."""
         return _DEFAULT_WRITE_BUFFER_SIZE if self._write_buffer_size < 0 else self._write_buffer_size
 
     def apply_to(self, configuration: Configuration) -> None:

@@ -1,5 +1,3 @@
-"""The environment: where a program gets its sources, its settings and its execution."""
-
 from __future__ import annotations
 
 import logging
@@ -264,11 +262,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return MasterControl(master)
 
     def _engine(self) -> str:
-        """The kind of engine that jobs run on."""
         return engines.chosen(self._configuration.get_string(options.ENGINE, None))
 
     def _all_dependencies(self) -> Dependencies:
-        """What methods and options ask for."""
         own = self._dependencies
         found = Dependencies(
             [*own.python_files, *options.python_files(self._configuration)],

@@ -16,8 +16,8 @@ from functools import lru_cache
 from operator import attrgetter, methodcaller
 from typing import Any
 
+from beadline.common._types.base import shorten
 from beadline.common._types.classes import DATACLASS, NAMED_TUPLE, default_makers, kind_of, new_instance
-from beadline.common._types.mismatch import shorten
 from beadline.common.types import Row, new_row
 from beadline.errors import SerializationError
 

@@ -188,10 +188,10 @@ def of_restart_strategy(strategy: RestartStrategyConfiguration) -> Configuration
     elif isinstance(strategy, RestartStrategies.ExponentialDelayRestartStrategyConfiguration):
         prefix = "restart-strategy.exponential-delay"
         options.set_string(RESTART, "exponential-delay")
-        options.set_string(f"{prefix}.initial-backoff", _ms(strategy.get_initial_backoff()))
-        options.set_string(f"{prefix}.max-backoff", _ms(strategy.get_max_backoff()))
+        options.set_string(f"{prefix}.initial-backoff", _ms(strategy.initial_backoff))
+        options.set_string(f"{prefix}.max-backoff", _ms(strategy.max_backoff))
         options.set_float(f"{prefix}.backoff-multiplier", strategy.backoff_multiplier)
-        options.set_string(f"{prefix}.reset-backoff-threshold", _ms(strategy.get_reset_backoff_threshold()))
+        options.set_string(f"{prefix}.reset-backoff-threshold", _ms(strategy.reset_backoff_threshold))
         options.set_float(f"{prefix}.jitter-factor", strategy.jitter_factor)
         if strategy.attempts_before_reset_backoff is not None:
             options.set_integer(f"{prefix}.attempts-before-reset-backoff", strategy.attempts_before_reset_backoff)

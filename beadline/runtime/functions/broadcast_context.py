@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
+from beadline.api.process import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
 from beadline.api.state import BroadcastState, ReadOnlyBroadcastState
 from beadline.api.state_descriptors import MapStateDescriptor, StateDescriptor
 from beadline.api.timer_service import TimerService

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import cloudpickle
 
 from beadline.api.state_descriptors import StateMigration
-from beadline.common._types.mismatch import shorten
+from beadline.common._types.base import shorten
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from beadline.errors import StateMismatchError

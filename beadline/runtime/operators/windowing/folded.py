@@ -10,7 +10,7 @@ from typing import Any
 
 from beadline.api.function import AggregateFunction
 from beadline.api.time_domain import TimeDomain
-from beadline.api.windows.time_assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from beadline.api.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from beadline.api.windows.triggers import EventTimeTrigger
 from beadline.graph.specs import WindowSpec
 from beadline.runtime.exchange.writer import Timestamps

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beadline.common import Configuration
-from beadline.common.config_file import FOLDER_VARIABLE, read_config_file
+from beadline.common.outer_options import FOLDER_VARIABLE, read_config_file
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.errors import ConfigurationError
 

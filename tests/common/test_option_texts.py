@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from beadline.common.units import parse_duration_ms, parse_duration_ns, parse_memory_bytes
+from beadline.common.option_texts import parse_duration_ms, parse_memory_bytes
 from beadline.errors import ConfigurationError
 
+# In nanoseconds.
 DURATIONS = {
     "10": 10_000_000,
     "10 s": 10_000_000_000,
@@ -29,7 +30,7 @@ DURATIONS = {
 
 @pytest.mark.parametrize("text", DURATIONS)
 def test_a_duration_is_read_as_flink_reads_it(text: str) -> None:
-    assert parse_duration_ns(text) == DURATIONS[text]
+    assert parse_duration_ms(text) == DURATIONS[text] // 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,7 @@ def test_iso_durations() -> None:
 
 def test_milliseconds_are_rounded_down() -> None:
     assert parse_duration_ms("1999 µs") == 1
+    assert parse_duration_ms("2999999 ns") == 2
 
 
 SIZES = {

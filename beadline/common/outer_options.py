@@ -1,20 +1,37 @@
-"""Options for all jobs of an installation: ``config.yaml`` in the folder that ``BEADLINE_CONF_DIR`` names.
+"""Options from outside the program: of the command line, and of a file for all jobs of an installation.
 
-The file is as Flink's: YAML, nested or with dotted keys. What a program or the command line sets wins over it.
+``beadline run -p 4 -D key=value job.py`` starts the script in its own process, so one dictionary from Flink's option
+keys to their text is enough. An environment reads it when it is made; settings in the script come later, and win.
+
+The file is ``config.yaml`` in the folder that ``BEADLINE_CONF_DIR`` names. It is as Flink's: YAML, nested or with
+dotted keys. What a program or the command line sets wins over it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
-from beadline.common.structured import format_list
+from beadline.common.option_texts import format_list
 from beadline.errors import ConfigurationError
 
 FOLDER_VARIABLE = "BEADLINE_CONF_DIR"
 FILE_NAME = "config.yaml"
+PARALLELISM_KEY = "parallelism.default"
+"""The option that ``-p`` stands for."""
+
+_overrides: dict[str, str] = {}
+
+
+def set_overrides(options: Mapping[str, str]) -> None:
+    """Replace the options that this process was given on its command line."""
+    global _overrides
+    _overrides = dict(options)
+
+
+def get_overrides() -> dict[str, str]:
+    return dict(_overrides)
 
 
 def read_config_file() -> dict[str, str]:
@@ -22,6 +39,8 @@ def read_config_file() -> dict[str, str]:
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
         return {}
+    import yaml  # only where there is a file
+
     path = os.path.join(folder, FILE_NAME)
     try:
         with open(path, encoding="utf-8") as stream:

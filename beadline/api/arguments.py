@@ -1,13 +1,11 @@
-"""Lengths of time, which programs give as ``Time`` or ``Duration``."""
+"""Checks of what programs pass in."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from beadline.common.time import Duration, Time
-from beadline.errors import TypeMismatchError
-
-__all__ = ["as_milliseconds"]
+from beadline.errors import ConfigurationError, TypeMismatchError
 
 
 def as_milliseconds(value: Any, what: str) -> int:
@@ -20,3 +18,10 @@ def as_milliseconds(value: Any, what: str) -> int:
     raise TypeMismatchError(
         f"The {what} must be a Time or a Duration, not {type(value).__name__}: {value!r}. Write for example {hint}."
     )
+
+
+def check_positive(value: int, name: str, owner: str, unit: str = "") -> int:
+    """Returns ``value`` if it is a positive int."""
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise ConfigurationError(f"The {name} of {owner} must be a positive int, not {f'{value!r} {unit}'.strip()}.")
+    return value
