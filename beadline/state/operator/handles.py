@@ -62,9 +62,9 @@ def encode(content: StateContent) -> bytes:
 def decode(data: bytes, where: str = "operator state") -> StateContent:
     """The content of a state, as :func:`encode` or a savepoint's Parquet file has it. ``where`` names it in errors."""
     if data[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
-        from beadline.state.parquet.operator_columns import decode_operator_state
+        from beadline.state.parquet.operator_columns import read_operator_state
 
-        return decode_operator_state(data, where)
+        return read_operator_state(data, where)[1]
     if data[: len(_MAGIC)] != _MAGIC or len(data) < _HEAD:
         raise VersionError(f"{where} is not operator state or is cut short ({len(data)} bytes)")
     payload = memoryview(data)[_HEAD:]

@@ -102,7 +102,7 @@ class _Source:
         for block in self.blocks:
             if block.overlaps(groups) and (bounds is None or self._reaches(block, bounds)):
                 needed_again = bounds is not None or block.last >= key_groups.stop
-                table = shelf.take(block, self._reader, needed_again).within(groups)
+                table = shelf.take(block, self._reader, needed_again)(groups)
                 add_part(found, block.name, table if bounds is None else _between(table, *bounds))
         return found
 
@@ -111,7 +111,7 @@ class _Source:
         for block in self.blocks:
             groups = _both(key_groups, self._key_groups)
             if block.overlaps(groups):
-                table = self._reader.load(block).within(groups)
+                table = self._reader.load(block)(groups)
                 keys = sorted(encode_slot(slot, table.namespaced) for slot in table.changes)
                 if keys:
                     self._keys[block.number] = keys[0], keys[-1]

@@ -14,12 +14,12 @@ from beadline.common.time import Time
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.state.description import StateDescription
-from beadline.state.parquet.segment import encode_parquet
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import SegmentContent
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version
 from tests.state.contract.subject import ANY, Make, Subject
+from tests.state.parquet_files import encode_parquet
 
 LONG, STRING = Types.LONG(), Types.STRING()
 ROW = Types.ROW_NAMED(["n", "t"], [LONG, STRING])

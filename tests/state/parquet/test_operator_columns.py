@@ -31,10 +31,10 @@ from beadline.state.operator.handles import (
     redistribute_handles,
 )
 from beadline.state.parquet.operator_columns import encode_operator_state, read_operator_state
-from beadline.state.parquet.segment import encode_parquet
 from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.segment import TableChanges, decode_segment
 from beadline.state.segments.version import SegmentRef
+from tests.state.parquet_files import encode_parquet
 
 LONG, STRING = Types.LONG(), Types.STRING()
 ANY = Types.PICKLED_BYTE_ARRAY()

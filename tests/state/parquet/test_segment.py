@@ -21,11 +21,12 @@ from beadline.state.codec import freeze
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of
 from beadline.state.parquet import segment as parquet_segment
-from beadline.state.parquet.segment import ParquetReader, ParquetSegmentWriter, encode_parquet
+from beadline.state.parquet.segment import ParquetReader, ParquetSegmentWriter
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.segment import SegmentContent, TableChanges, decode_segment, encode_segment, open_segment
 from beadline.state.segments.version import KeyedStateHandle
 from beadline.state.store import open_store
+from tests.state.parquet_files import encode_parquet
 
 GROUPS = 16
 LONG, STRING = Types.LONG(), Types.STRING()
@@ -129,7 +130,7 @@ def test_row_groups_are_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatc
 
 def test_a_file_is_written_slice_by_slice() -> None:
     parts: list[bytes] = []
-    writer = ParquetSegmentWriter(parts.append, described(), STRING, GROUPS)
+    writer = ParquetSegmentWriter(parts.append, described(), type_to_text(STRING), GROUPS)
     for group in range(GROUPS):
         writer.add(table({k: v for k, v in SAMPLE.changes.items() if key_group_of(k, GROUPS) == group}))
     writer.finish()
@@ -205,7 +206,7 @@ def test_a_newer_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_type_of_a_newer_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_segment, "describe_state", lambda found: {**asdict(found), "type": '"QUATERNION"'})
+    monkeypatch.setattr(parquet_segment, "asdict", lambda found: {**asdict(found), "type": '"QUATERNION"'})
     data = sample()
     with pytest.raises(VersionError, match=r"my segment: .*QUATERNION"):
         decode_segment(data, where="my segment")

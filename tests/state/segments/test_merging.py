@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import encode_key, key_group_of
-from beadline.state.parquet.segment import encode_parquet
 from beadline.state.segments import segment as segment_module
 from beadline.state.segments.files import SegmentFiles, read_range
 from beadline.state.segments.merging import merged
@@ -29,6 +29,7 @@ from beadline.state.segments.segment import (
     without_tombstones,
 )
 from beadline.state.segments.version import SegmentRef, checksum_of
+from tests.state.parquet_files import encode_parquet
 
 GROUPS = 8
 TTL = 50
@@ -210,7 +211,7 @@ def test_blocks_of_large_values_are_small() -> None:
 
 def test_parquet_files_and_segments_merge(tmp_path: Any) -> None:
     table = TableChanges("value", False, {i: i for i in range(500)})
-    data = encode_parquet(table, StateDescription("v", "value", '"LONG"'), '"LONG"', GROUPS)
+    data = encode_parquet(table, StateDescription("v", "value", '"LONG"'), Types.LONG(), GROUPS)
     base = SegmentRef("v0", 500, len(data), inline=data)
     delta = inline({"v": TableChanges("value", False, {7: None, 8: 800, 1000: 1})}, 1)
     content = gathered(merged([base, delta], read_range, range(GROUPS), 10_000))
