@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
 from typing import Any
 
 from beadline.state.heap.tables import Changes
-from beadline.state.rocks.keys import RowKeys, TimerKeys
-from beadline.state.rocks.writing import CHUNKS, Batch, list_rows, map_rows, value_rows
+from beadline.state.rocks.encoding import RowKeys, TimerKeys
+from beadline.state.rocks.writing import CHUNKS, Batch
 from beadline.state.segments.segment import TableChanges
 from beadline.state.store import check_kind
-
-_ROWS_IN_ORDER: dict[str, Callable[..., list[tuple[bytes, bytes]]]] = {
-    "value": value_rows,
-    "list": list_rows,
-    "map": map_rows,
-}
 
 
 class Known:
@@ -82,11 +75,3 @@ class Catalogue:
             batch.maps(known.keys, table.changes)
         else:
             batch.timers(known.keys, table.changes)
-
-    def rows_in_order(self, name: str, table: TableChanges) -> list[tuple[bytes, bytes]] | None:
-        """The rows of changes over nothing, by key; None if they don't come in that order."""
-        known = self.known(name, table.kind, table.namespaced)
-        if known.kind not in _ROWS_IN_ORDER:
-            return None
-        keys = known.keys[0] if known.kind == "list" else known.keys
-        return _ROWS_IN_ORDER[known.kind](keys, table.changes)

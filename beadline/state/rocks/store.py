@@ -214,9 +214,9 @@ class RocksStore(Store):
 
     # -- writing
 
-    def _batch(self) -> Batch:
+    def _batch(self, into: SortedFiles | None = None) -> Batch:
         assert self._rows is not None
-        return Batch(self._database, self._rows, self._empty)
+        return Batch(self._database, self._rows, self._empty, into)
 
     def _seal(self, batch: Batch, version: str) -> None:
         """Write a batch with the version that it completes."""
@@ -305,9 +305,10 @@ class RocksStore(Store):
             in_order = SortedFiles(self._database, self._options, folder, self._settings.target_file)
         batch = self._batch()
         for name, table in blocks:
-            rows = None if in_order is None else self._catalogue.rows_in_order(name, table)
-            if in_order is not None and rows is not None and in_order.take(rows):
-                continue
+            if in_order is not None and table.kind != "timer":  # those are not sorted by key
+                self._catalogue.fill(self._batch(in_order), name, table)
+                if in_order.take():
+                    continue
             self._catalogue.fill(batch, name, table)
             if batch.batch.size_in_bytes() > _BATCH_BYTES:
                 self._database.write(batch.batch, self._unlogged)

@@ -15,8 +15,17 @@ from weakref import WeakSet
 from beadline.state.codec import loads, thaw
 from beadline.state.heap.tables import MISSING, Changes, ListTable, MapTable, Table, ValueTable
 from beadline.state.key_groups import EQUAL_THEMSELVES, BoxedKey, encode_key, hash_encoded, map_indexed, unboxed
-from beadline.state.rocks.keys import OPAQUE, RowKeys, decode_map_key, encode_map_key
-from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_items
+from beadline.state.rocks.encoding import (
+    OPAQUE,
+    ListRow,
+    RowKeys,
+    decode_map_key,
+    encode_map_key,
+    is_owned,
+    split_owner,
+    unpack,
+    unpack_items,
+)
 
 _NONE_SEEN: dict[Any, Any] = {}
 # What an entry costs in memory beyond its bytes: the objects, and their place in a dictionary.

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beadline.state.heap.timers import TimerTable
-from beadline.state.rocks.keys import TimerKeys
-from beadline.state.rocks.payloads import split_owner
+from beadline.state.rocks.encoding import TimerKeys, split_owner
 from beadline.state.rocks.tables import Rows
 
 

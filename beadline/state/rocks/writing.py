@@ -17,8 +17,17 @@ from typing import Any
 from beadline.state.codec import dumps
 from beadline.state.heap.tables import Changes
 from beadline.state.key_groups import encode_key, hash_encoded
-from beadline.state.rocks.keys import OPAQUE, RowKeys, TimerKeys, encode_map_key, is_plain
-from beadline.state.rocks.payloads import ListRow, owned, pack, pack_items
+from beadline.state.rocks.encoding import (
+    OPAQUE,
+    ListRow,
+    RowKeys,
+    TimerKeys,
+    encode_map_key,
+    is_plain,
+    owned,
+    pack,
+    pack_items,
+)
 from beadline.state.rocks.tables import Rows, read_opaque
 
 _LOOK_UP = 1000
@@ -35,15 +44,19 @@ def _plain_slot(slot: Any) -> bool:
 
 
 class Batch:
-    """Rows on their way into the database, in one batch."""
+    """Rows on their way into the database, in one batch.
 
-    def __init__(self, database: Any, rows: Rows, empty: bool) -> None:
+    :param empty: nothing can lie where they go
+    :param batch: what takes them; a write batch of its own if left out
+    """
+
+    def __init__(self, database: Any, rows: Rows, empty: bool, batch: Any = None) -> None:
         import rocksdict
 
         self._database = database
         self._rows = rows
         self._empty = empty
-        self.batch = rocksdict.WriteBatch(raw_mode=True)
+        self.batch = rocksdict.WriteBatch(raw_mode=True) if batch is None else batch
         self._put: Put = self.batch.put
         self._delete: Delete = self.batch.delete
 
@@ -153,20 +166,31 @@ class Batch:
 
 
 class SortedFiles:
-    """Rows that come in order, written as RocksDB's own files: nothing has to be sorted or compacted again."""
+    """Rows that come in order, written as RocksDB's own files: nothing has to be sorted or compacted again.
+
+    It takes them as a write batch does.
+    """
 
     def __init__(self, database: Any, options: Any, folder: str, file_bytes: int) -> None:
         self._database = database
         self._options = options
         self._folder = folder
         self._file_bytes = file_bytes
+        self._waiting: list[tuple[bytes, bytes]] = []
         self._writer: Any = None
         self._path = ""
         self._last = b""
         self._size = 0
 
-    def take(self, rows: list[tuple[bytes, bytes]]) -> bool:
-        """Write some rows; False if they don't follow those before."""
+    def put(self, name: bytes, data: bytes) -> None:
+        self._waiting.append((name, data))
+
+    def delete(self, name: bytes) -> None:
+        """Nothing was there before."""
+
+    def take(self) -> bool:
+        """Write the rows that wait; False if they don't follow those before."""
+        rows, self._waiting = self._waiting, []
         if not rows:
             return True
         rows.sort()
@@ -198,46 +222,6 @@ class SortedFiles:
         moved = rocksdict.IngestExternalFileOptions()
         moved.set_move_files(True)
         self._database.ingest_external_file([self._path], moved)
-
-
-def value_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
-    """The rows of values over an empty database."""
-    of_slot = keys.of_slot
-    return [
-        (of_slot(slot), pack(value) if _plain_slot(slot) else owned(slot, pack(value)))
-        for slot, value in changes.items()
-        if value is not None
-    ]
-
-
-def list_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
-    """The rows of lists over an empty database."""
-    found = []
-    for slot, (_, items) in changes.items():
-        if items:
-            row = ListRow(None)
-            row.tail = pack_items(items)
-            row.owner = b"" if _plain_slot(slot) else owned(slot, b"")
-            found.append((keys.of_slot(slot), row.pack()))
-    return found
-
-
-def map_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
-    """The rows of maps over an empty database."""
-    found: list[tuple[bytes, bytes]] = []
-    for slot, (_, puts, _removed) in changes.items():
-        prefix, plain = keys.of_slot(slot), _plain_slot(slot)
-        opaque = {}
-        for map_key, value in puts.items():
-            encoded = encode_map_key(map_key)
-            if encoded is None:
-                opaque[map_key] = value
-            else:
-                data = pack(value) if plain and is_plain(map_key) else owned((slot, map_key), pack(value))
-                found.append((prefix + encoded, data))
-        if opaque:
-            found.append((prefix + OPAQUE, owned((slot, None), dumps(opaque))))
-    return found
 
 
 def _chunk(keys: RowKeys, slot: Any, number: int) -> bytes:

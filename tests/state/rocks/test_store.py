@@ -20,7 +20,7 @@ from beadline.state.backend_settings import RocksSettings
 from beadline.state.key_groups import encode_key, key_group_of
 from beadline.state.rocks import database, folders, tables
 from beadline.state.rocks import store as rocks_store
-from beadline.state.rocks.keys import RowKeys, TimerKeys, decode_map_key, encode_map_key
+from beadline.state.rocks.encoding import RowKeys, TimerKeys, decode_map_key, encode_map_key
 from beadline.state.rocks.store import RocksStore
 from beadline.state.rocks.tables import Remembered
 from beadline.state.segments import segment as segment_module
