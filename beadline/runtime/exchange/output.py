@@ -9,7 +9,7 @@ from beadline.api.output_tag import OutputTag
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import TypeMismatchError
 from beadline.graph.plan import PlanEdge, PlanNode
-from beadline.runtime.exchange.writer import IDLE, Timestamps
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
 from beadline.state.codec import dumps, is_immutable, loads_trusted
 
@@ -130,13 +130,8 @@ class Output:
             own = records if shared or position == len(targets) - 1 else loads_trusted(dumps(records))
             target.records(own, timestamps)
 
-    def watermark(self, watermark: int) -> None:
-        self._control(watermark)
-
-    def idle(self) -> None:
-        self._control(IDLE)
-
-    def _control(self, element: Any) -> None:
+    def control(self, element: Any) -> None:
+        """Send a watermark or idleness on."""
         for target in self._main:
             target.control(element)
         for targets in self._side.values():

@@ -1,7 +1,7 @@
 """The operators, one family per module, and :func:`make_operator`, which builds one from its spec.
 
-``base`` is what an operator is to the task that runs it. ``lookup_table`` is what ``lookup`` joins with, ``describe``
-opens operators before a job runs, to learn which states they declare.
+``base`` is what an operator is to the task that runs it. ``describe`` opens operators before a job runs, to learn which
+states they declare.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from beadline.runtime.operators.joins import IntervalJoinOperator, JoinWindowOpe
 from beadline.runtime.operators.lookup import LookupOperator
 from beadline.runtime.operators.sinks import CollectOperator, PrintOperator, SinkOperator
 from beadline.runtime.operators.sources import SourceOperator
-from beadline.runtime.operators.timestamps import TimestampsOperator
-from beadline.runtime.operators.watermark_generators import GeneratedWatermarksOperator
+from beadline.runtime.operators.timestamps import GeneratedWatermarksOperator, TimestampsOperator
 from beadline.runtime.operators.windowing.folded import make_window_operator
 
 __all__ = ["Operator", "Setup", "make_operator"]

@@ -133,7 +133,7 @@ class AsyncOperator(FunctionOperator):
                 self._emit(records, produced, start, end, what)
                 start = end
             elif what == IDLE:
-                self.output.idle()
+                self.output.control(IDLE)
             elif what.__class__ is int:
                 self.watermark(what)
 
@@ -156,10 +156,8 @@ class AsyncOperator(FunctionOperator):
         assert self._loop is not None
         try:
             return self._loop.run_until_complete(self._all(records))
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, NO_RECORD, error) from error
+            self.fail(NO_RECORD, error)
 
     async def _all(self, records: list[Any]) -> list[Any]:
         """The results for each record. The first failure ends all calls."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from beadline.api.function import Function
 from beadline.api.output_tag import OutputTag
@@ -90,10 +90,14 @@ class Operator:
     def call_user(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, NO_RECORD, error) from error
+            self.fail(NO_RECORD, error)
+
+    def fail(self, record: Any, error: Exception) -> NoReturn:
+        """User code raised while it worked on a record, unless it is known already where that was."""
+        if isinstance(error, UserCodeError):
+            raise error
+        raise UserCodeError(self.node, record, error) from error
 
     # -- the life of a step
 
@@ -136,7 +140,7 @@ class Operator:
             if moved is not None:
                 self.watermark(moved)
             if self.gate.idle and not was_idle:
-                self.output.idle()
+                self.output.control(IDLE)
             return
         moved = self.gate.advance(channel, element)
         if moved is not None:
@@ -144,7 +148,7 @@ class Operator:
 
     def watermark(self, watermark: int) -> None:
         """The operator's own watermark moved."""
-        self.output.watermark(watermark)
+        self.output.control(watermark)
 
     def end_step(self) -> None:
         """Work that is due after the last record of the step."""
@@ -214,10 +218,8 @@ class FunctionOperator(Operator):
                             add(result)
                         else:
                             add(settle_keyed(result))
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, record, error) from error
+            self.fail(record, error)
         self.emit(results, None, taken=take is not None)
 
     # -- emitting
@@ -269,7 +271,7 @@ class FunctionOperator(Operator):
         self.clock.watermark = watermark
         if self.backend is not None:
             self._fire(self.backend.event_timers.due(watermark), TimeDomain.EVENT_TIME)
-        self.output.watermark(watermark)
+        self.output.control(watermark)
 
     def _fire_processing_timers(self) -> None:
         # At the end of bounded input pending processing-time timers are dropped, as in Flink.

@@ -12,7 +12,6 @@ from typing import Any
 from beadline.graph.specs import BroadcastSpec
 from beadline.runtime.exchange.gate import MIN_WATERMARK
 from beadline.runtime.exchange.writer import Timestamps
-from beadline.runtime.failure import UserCodeError
 from beadline.runtime.functions.aliasing import add_settled, add_taken, settle_keyed
 from beadline.runtime.functions.broadcast_context import BroadcastContexts, KeyedBroadcastContext, KeyedElementContext
 from beadline.runtime.functions.context import KeyedCallContext
@@ -78,10 +77,8 @@ class BroadcastOperator(FunctionOperator):
                     gather(results, produced, settle)
                     if timestamps is not None:
                         times.extend([context.time] * (len(results) - len(times)))
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, record, error) from error
+            self.fail(record, error)
         self.emit(results, None if timestamps is None else times, taken=take is not None)
 
     def on_timer(self, timestamp: int, context: Any) -> Any:

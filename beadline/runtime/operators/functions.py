@@ -38,9 +38,6 @@ class _UserFunctionOperator(FunctionOperator):
             for method in self.methods
         ]
 
-    def _fail(self, record: Any, error: Exception) -> UserCodeError:
-        return UserCodeError(self.node, record, error)
-
 
 def _last_taken(records: list[Any], waiting: Iterator[Any]) -> Any:
     """The record that an iterator over a list gave last."""
@@ -74,7 +71,7 @@ class MapOperator(_UserFunctionOperator):
                 for record, scope.slot in zip(records, keys, strict=True):
                     add(settle_keyed(call(record)))
         except Exception as error:
-            raise self._fail(record, error) from error
+            self.fail(record, error)
         self.emit(results, timestamps)
 
     def _map_typed(
@@ -84,7 +81,7 @@ class MapOperator(_UserFunctionOperator):
         try:
             results = list(map(take, map(call, waiting)))
         except Exception as error:
-            raise self._fail(_last_taken(records, waiting), error) from error
+            self.fail(_last_taken(records, waiting), error)
         self.emit(results, timestamps, taken=True)
 
 
@@ -112,7 +109,7 @@ class FilterOperator(_UserFunctionOperator):
                 if call(record):
                     kept.append(position)
         except Exception as error:
-            raise self._fail(record, error) from error
+            self.fail(record, error)
         times = None if timestamps is None else [timestamps[i] for i in kept]
         passed = [records[i] for i in kept]
         self.output.emit(passed if self.backend is None else list(map(settle_keyed, passed)), times)
@@ -122,7 +119,7 @@ class FilterOperator(_UserFunctionOperator):
         try:
             results = [record for record in waiting if call(record)]
         except Exception as error:
-            raise self._fail(_last_taken(records, waiting), error) from error
+            self.fail(_last_taken(records, waiting), error)
         self.output.emit(results, None)
 
 
@@ -174,7 +171,7 @@ class _ManyOperator(_UserFunctionOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise self._fail(record, error) from error
+            self.fail(record, error)
         self.emit(results, times, taken=take is not None)
 
 
@@ -261,7 +258,7 @@ class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
                 update(reduced)
                 add(settle_keyed(reduced))
         except Exception as error:
-            raise self._fail(record, error) from error
+            self.fail(record, error)
         if not self.batch:
             self.emit(results, timestamps)
 

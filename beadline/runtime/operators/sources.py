@@ -48,14 +48,14 @@ class SourceOperator(Operator):
                     self._unreadable(batch)
                     continue
                 if batch.__class__ is Watermark:
-                    self.output.watermark(batch.timestamp)
+                    self.output.control(batch.timestamp)
                     continue
                 records, timestamps = batch if self._timed else (batch, None)
                 self.records_in += len(records)
                 self._emit(records, timestamps)
                 yield
         if self._start.ended:
-            self.output.watermark(MAX_WATERMARK)
+            self.output.control(MAX_WATERMARK)
 
     def _batches(self, split: Any) -> Iterator[Any]:
         try:

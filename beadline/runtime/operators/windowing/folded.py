@@ -110,10 +110,8 @@ class FoldedWindowOperator(WindowOperator):
                     accepted = True
                 if not accepted and time <= watermark:
                     self._take_late(record, time)
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, record, error) from error
+            self.fail(record, error)
         self._flush()
 
     def _fire(self, due: Any, domain: TimeDomain) -> None:

@@ -6,10 +6,11 @@ belongs to it is dropped when its end and its allowed lateness have passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from beadline.api.function import AggregateFunction
+from beadline.api.state import MapState
 from beadline.api.state_descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -25,14 +26,14 @@ from beadline.errors import ConfigurationError
 from beadline.graph.specs import WindowSpec
 from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.exchange.writer import Timestamps
-from beadline.runtime.failure import UserCodeError
 from beadline.runtime.functions.aliasing import add_settled, settle_keyed
 from beadline.runtime.operators.base import KeyedFunctionOperator, Setup
 from beadline.runtime.operators.windowing.contexts import AssignerContext, TriggerCallContext, WindowCallContext
-from beadline.runtime.operators.windowing.merging import MergingWindows
 
 _EMIT_AT = 4096
 _PICKLED = Types.PICKLED_BYTE_ARRAY()
+
+OnMerge = Callable[[Any, list[Any], Any, list[Any]], None]
 
 
 def namespace_of(window: Any) -> Any:
@@ -42,6 +43,54 @@ def namespace_of(window: Any) -> Any:
 
 def window_of(namespace: Any) -> Any:
     return TimeWindow(*namespace) if namespace.__class__ is tuple else namespace
+
+
+class MergingWindows:
+    """The merging windows of the current key, kept in map state: window to *state window*.
+
+    Contents stay where they are when a window grows: the new window keeps the slot of one of the merged ones, so
+    that an element costs the same however many came before it.
+    """
+
+    def __init__(self, assigner: MergingWindowAssigner[Any, Any], windows: MapState[Any, Any]) -> None:
+        self._assigner = assigner
+        self._windows = windows
+
+    def state_window(self, window: Any) -> Any:
+        """Where a window's contents are; None if there is no such window any more."""
+        return self._windows.get(window)
+
+    def retire(self, window: Any) -> None:
+        self._windows.remove(window)
+
+    def add(self, window: Any, on_merge: OnMerge) -> Any:
+        """Add a window and merge what belongs together. Gives the window that the new one has become part of.
+
+        ``on_merge(result, merged, state window, merged state windows)`` is called for every merge of existing windows.
+        """
+        known = list(self._windows.keys())
+        merges: list[tuple[Any, list[Any]]] = []
+
+        class Callback(MergingWindowAssigner.MergeCallback[Any]):
+            def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+                merges.append((merge_result, list(to_be_merged)))
+
+        self._assigner.merge_windows([*known, window], Callback())
+        result = window
+        for merge_result, parts in merges:
+            existing = [part for part in parts if part in known]
+            if window in parts:
+                result = merge_result
+            state_windows = [self._windows.get(part) for part in existing]
+            for part in existing:
+                self._windows.remove(part)
+            kept = state_windows[0] if state_windows else merge_result
+            self._windows.put(merge_result, kept)
+            if existing and existing != [merge_result]:
+                on_merge(merge_result, [part for part in existing if part != merge_result], kept, state_windows[1:])
+        if self._windows.get(result) is None:
+            self._windows.put(result, result)
+        return result
 
 
 class WindowOperator(KeyedFunctionOperator):
@@ -87,7 +136,13 @@ class WindowOperator(KeyedFunctionOperator):
         scope, assign, assigning = self.backend.scope, self._assigner.assign_windows, self._assigning
         add_to = self._add_merging if self._merging is not None else self._add
         if timestamps is None and self._event_time and records:
-            raise UserCodeError(self.node, records[0], _no_timestamps())
+            self.fail(
+                records[0],
+                ConfigurationError(
+                    "event-time windows need records with timestamps, and this stream has none: call "
+                    "assign_timestamps_and_watermarks() before the window, or use processing-time windows"
+                ),
+            )
         record = None
         time = MIN_WATERMARK
         try:
@@ -100,10 +155,8 @@ class WindowOperator(KeyedFunctionOperator):
                     accepted = add_to(record, time, window) or accepted
                 if not accepted and self._is_element_late(time):
                     self._take_late(record, time)
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, record, error) from error
+            self.fail(record, error)
         self._flush()
 
     def _add(self, record: Any, time: int, window: Any) -> bool:
@@ -292,10 +345,3 @@ class WindowOperator(KeyedFunctionOperator):
     def start(self) -> Iterator[None]:
         self._triggering.begin()
         return super().start()
-
-
-def _no_timestamps() -> ConfigurationError:
-    return ConfigurationError(
-        "event-time windows need records with timestamps, and this stream has none: call "
-        "assign_timestamps_and_watermarks() before the window, or use processing-time windows"
-    )
