@@ -13,6 +13,7 @@ import pyarrow as pa
 from beadline.common._types.classes import ClassTypeInfo
 from beadline.common._types.collections import MapTypeInfo
 from beadline.common.time import Instant
+from beadline.common.type_description import type_from_text
 from beadline.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -85,9 +86,10 @@ def _element(info: TypeInformation | None) -> TypeInformation | None:
     return info.elem_type if isinstance(info, (ListTypeInfo, ObjectArrayTypeInfo)) else None
 
 
-def declared(info: TypeInformation | None) -> TypeInformation | None:
-    """The type, unless it only says "any Python object"."""
-    return None if info is None or isinstance(info, PickledBytesTypeInfo) else info
+def declared(text: str) -> TypeInformation | None:
+    """The type that a text names, unless it only says "any Python object"."""
+    info = type_from_text(text)
+    return None if isinstance(info, PickledBytesTypeInfo) else info
 
 
 def _optional(make: Maker) -> Maker:

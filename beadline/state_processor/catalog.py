@@ -25,9 +25,6 @@ class Catalog:
         self.path = path
         self.snapshot = read_snapshot(path) if snapshot is None else snapshot
 
-    def __repr__(self) -> str:
-        return f"<Catalog of {self.path}: {self.snapshot!r}>"
-
     def operator(self, uid: str) -> OperatorSnapshot:
         """An operator by its uid, or the uid hash if it was given one."""
         found = self.snapshot.operator(uid)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, MapType
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable, type_to_text
@@ -18,14 +19,19 @@ from beadline.state.key_groups import key_group_range
 from beadline.state.segments.version import KeyedStateHandle, root_version
 from beadline.state_processor.catalog import states_of
 
+_SHAPES = {"list": (ArrayType, "an array, its elements"), "map": (MapType, "a map")}
+
 
 @dataclass(frozen=True)
-class TableInput:
-    """A keyed state and the DataFrame it is made of: key, perhaps window, value, perhaps the time of the last write."""
+class StateInput:
+    """A state and the DataFrame it is made of.
+
+    The columns of keyed state: key, perhaps window, value, perhaps the time of the last write. Of operator state:
+    elements, or keys and values.
+    """
 
     state: StateDescription
     df: DataFrame
-    has_times: bool
 
 
 @dataclass(frozen=True)
@@ -34,14 +40,6 @@ class TimersInput:
 
     df: DataFrame
     windowed: bool
-
-
-@dataclass(frozen=True)
-class ListInput:
-    """An operator state: elements, or keys and values."""
-
-    state: StateDescription
-    df: DataFrame
 
 
 class OperatorDraft:
@@ -56,14 +54,11 @@ class OperatorDraft:
         self.base = base
         self.uid = base.uid
         self.max_parallelism = base.max_parallelism
-        self.tables: dict[str, TableInput] = {}
+        self.tables: dict[str, StateInput] = {}
         self.timers: TimersInput | None = None
-        self.lists: dict[str, ListInput] = {}
+        self.lists: dict[str, StateInput] = {}
         self.key_type = base.key_type
         self._removed: set[tuple[str, str]] = set()
-
-    def __repr__(self) -> str:
-        return f"<OperatorDraft of '{self.uid}': {', '.join(state.name for state in self.descriptions())}>"
 
     @property
     def parallelism(self) -> int:
@@ -145,3 +140,33 @@ class OperatorDraft:
         groups = (key_group_range(subtask, parallelism, self.max_parallelism) for subtask in range(parallelism))
         handles = tuple(KeyedStateHandle(root_version(origin, self.uid, own)) for own in groups)
         return replace(made, keyed=handles, next_timers=(None,) * parallelism)
+
+
+# -- checks of DataFrames, before any task runs
+
+
+def check_columns(df: DataFrame, columns: list[str], owner: str) -> None:
+    """The columns must be there."""
+    if not isinstance(df, DataFrame):
+        raise ConfigurationError(f"{owner} is made of a Spark DataFrame, got {type(df).__name__}")
+    if df.isStreaming:
+        raise ConfigurationError(f"{owner} is made of a bounded DataFrame, got a stream")
+    missing = [name for name in columns if name not in df.columns]
+    if missing:
+        raise ConfigurationError(
+            f"{owner}: the DataFrame has no column {', '.join(map(repr, missing))}; it has "
+            f"{', '.join(map(repr, df.columns)) or 'none'}"
+        )
+
+
+def check_shape(df: DataFrame, value: str, kind: str, owner: str) -> None:
+    """Lists come as arrays and maps as maps, one row for each key."""
+    if kind not in _SHAPES:
+        return
+    wanted, what = _SHAPES[kind]
+    found = df.schema[value].dataType
+    if not isinstance(found, wanted):
+        raise ConfigurationError(
+            f"{owner} is a {kind} state: column '{value}' holds {what} of one key, and here it "
+            f"is {found.simpleString()}"
+        )

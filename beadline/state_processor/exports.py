@@ -16,12 +16,11 @@ from beadline.errors import BeadlineError
 from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport, export
 from beadline.state.access.backend import PROCESSING_TIMERS
 from beadline.state.codec import loads
-from beadline.state.description import StateDescription
 from beadline.state.heap.tables import TABLE_KINDS
-from beadline.state.key_groups import BoxedKey
 from beadline.state.segments.segment import SegmentContent, TableChanges, count_entries, encode_segment
 from beadline.state.segments.version import SegmentRef
-from beadline.state_processor.rows import Problem, Target
+from beadline.state_processor.reading import key_of
+from beadline.state_processor.rows import Problem
 
 REPORTS = pa.schema([("report", pa.binary()), ("problem", pa.string())])
 # A file has this many entries, if a key group ends there.
@@ -68,18 +67,12 @@ class PlannedExports:
 class EntryExports:
     """Exports entries that come by subtask and key group.
 
-    :ivar operator: which of the snapshot's operators
-    :ivar folder: of the operator
-    :ivar reserved: names of folders that operator state has taken
+    :ivar uid: of the operator
+    :ivar request: what all exports share; subtask, key groups and segments are those of the entries that come
     """
 
-    operator: int
     uid: str
-    folder: str
-    target: Target
-    key_type: str
-    descriptions: tuple[StateDescription, ...]
-    reserved: frozenset[str]
+    request: KeyedExport
     now: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,7 +93,7 @@ class _Writing:
 
     def __init__(self, about: EntryExports) -> None:
         self._about = about
-        self._ttl = {state.name: state.ttl_ms for state in about.descriptions}
+        self._ttl = {state.name: state.ttl_ms for state in about.request.descriptions}
         self._content: SegmentContent = {}
         self._part = self._group = self._first = -1
         self._entries = 0
@@ -129,32 +122,20 @@ class _Writing:
             self.timers[part] = min(self.timers.get(part, change[0][0]), *change[0])
 
     def _twice(self, table: str, slot: Any, namespaced: bool) -> str:
-        key = slot[0] if namespaced else slot
-        key = key.key if key.__class__ is BoxedKey else key
         where = f" and window {slot[1]}" if namespaced else ""
         return (
-            f"state '{table}' of operator '{self._about.uid}': key {key!r}{where} comes twice; a state has one row for "
-            "each key"
+            f"state '{table}' of operator '{self._about.uid}': key {key_of(slot, namespaced)!r}{where} comes twice; a "
+            "state has one row for each key"
         )
 
     def flush(self) -> None:
         if not self._content:
             return
         about = self._about
-        data = encode_segment(self._content, about.target.max_parallelism)
+        data = encode_segment(self._content, about.request.max_parallelism)
         segment = SegmentRef("entries", count_entries(self._content), len(data), inline=data)
-        request = KeyedExport(
-            about.operator,
-            self._part,
-            about.folder,
-            (self._first, self._group + 1),
-            (segment,),
-            about.target.max_parallelism,
-            about.key_type,
-            about.descriptions,
-            about.reserved,
-        )
-        self.results.append(export(request, about.now))
         # The driver has to know where the files belong, not what is in them.
-        self.exports.append(replace(request, segments=()))
+        place = replace(about.request, subtask=self._part, groups=(self._first, self._group + 1))
+        self.exports.append(place)
+        self.results.append(export(replace(place, segments=(segment,)), about.now))
         self._content, self._entries = {}, 0

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from beadline.checkpoint.contents.snapshot import SnapshotError
-from beadline.common.type_description import type_from_text
 from beadline.errors import SerializationError, TypeMismatchError
 from beadline.state.cells import declared, maker_of
 from beadline.state.codec import freeze
@@ -23,7 +22,7 @@ from beadline.state.operator.handles import (
 )
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.version import SegmentRef
-from beadline.state_processor.drafts import ListInput, OperatorDraft
+from beadline.state_processor.drafts import OperatorDraft, StateInput
 
 # Everything stays in memory until it is exported.
 _INLINE = 1 << 62
@@ -47,7 +46,7 @@ def operator_states(draft: OperatorDraft) -> tuple[OperatorStateHandle | None, .
     return tuple(OperatorStateHandle(own) if own else None for own in states) if any(states) else ()
 
 
-def _refs(made: ListInput, parallelism: int, owner: str) -> list[StateRef]:
+def _refs(made: StateInput, parallelism: int, owner: str) -> list[StateRef]:
     items, mode = _items(made, owner), made.state.kind
     if mode == BROADCAST:
         return [_ref(mode, items)] * parallelism
@@ -61,13 +60,12 @@ def _ref(mode: str, items: list[Any]) -> StateRef:
     return StateRef(mode, (SegmentRef(digest_of(data), len(items), len(data), inline=data),))
 
 
-def _items(made: ListInput, owner: str) -> list[Any]:
+def _items(made: StateInput, owner: str) -> list[Any]:
     """Elements as a store keeps them; of a broadcast state keys and values."""
     table = made.df.toArrow()
-    makers = [
-        maker_of(field.type, declared(type_from_text(text)))
-        for field, text in zip(table.schema, _types(made), strict=True)
-    ]
+    state = made.state
+    types = [state.map_key_type, state.type] if state.kind == BROADCAST else [state.type]
+    makers = [maker_of(field.type, declared(text)) for field, text in zip(table.schema, types, strict=True)]
     items: list[Any] = []
     for cells in zip(*(column.to_pylist() for column in table.columns), strict=True):
         if None in cells:
@@ -77,14 +75,9 @@ def _items(made: ListInput, owner: str) -> list[Any]:
             items.append(freeze(values[0]) if len(values) == 1 else (values[0], freeze(values[1])))
         except (TypeMismatchError, SerializationError) as error:
             raise SnapshotError(f"{owner}: {error}") from error
-    if made.state.kind == BROADCAST:
+    if state.kind == BROADCAST:
         _check_keys([key for key, _ in items], owner)
     return items
-
-
-def _types(made: ListInput) -> list[str]:
-    state = made.state
-    return [state.map_key_type, state.type] if state.kind == BROADCAST else [state.type]
 
 
 def _check_keys(keys: list[Any], owner: str) -> None:

@@ -11,21 +11,12 @@ from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, Str
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable
 from beadline.common.typeinfo import TypeInformation
-from beadline.state.access.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from beadline.state.description import StateDescription
 from beadline.state.operator.handles import BROADCAST, LIST, UNION
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.columns import key_column, value_column
 from beadline.state_processor.comparing import pairs_of
-from beadline.state_processor.reading import (
-    EVENT,
-    PROCESSING,
-    DiffRead,
-    KeyedRead,
-    OperatorRead,
-    TimersRead,
-    parts_of,
-)
+from beadline.state_processor.reading import DiffRead, KeyedRead, OperatorRead, TimersRead, parts_of
 from beadline.state_processor.slices import slices_of
 from beadline.state_processor.tasks import Tasks
 
@@ -184,24 +175,17 @@ class SavepointReader:
     ) -> DataFrame:
         state = self._catalog.keyed_state(uid, name, windowed)
         operator = self._catalog.operator(uid)
-        owner, expiring = _owner(uid, name), state.ttl_ms is not None
-        reading = KeyedRead(
-            name,
-            state.kind,
-            windowed,
-            expiring,
-            key_column(operator.key_type, key_type, owner),
-            value_column(state, value_type, owner, decode, schema, times=expiring),
-            decode is not None,
-        )
+        owner = _owner(uid, name)
+        key = key_column(operator.key_type, key_type, owner)
+        value = value_column(state, value_type, owner, decode, schema, times=state.ttl_ms is not None)
+        reading = KeyedRead(state, key, value, decode is not None)
         return self._tasks.over(slices_of(operator, self._tasks.slots), reading, reading.schema)
 
     def timers(self, uid: str, *, key_type: TypeInformation | None = None) -> DataFrame:
         """The timers of an operator: ``key``, ``window`` (null if they belong to a key alone), ``domain`` (``event`` or
         ``processing``) and ``timestamp``."""
         operator = self._catalog.operator(uid)
-        tables = {EVENT: EVENT_TIMERS, PROCESSING: PROCESSING_TIMERS}
-        reading = TimersRead(tables, key_column(operator.key_type, key_type, f"a timer of operator '{uid}'"))
+        reading = TimersRead(key_column(operator.key_type, key_type, f"a timer of operator '{uid}'"))
         return self._tasks.over(slices_of(operator, self._tasks.slots), reading, reading.schema)
 
     def diff(
@@ -216,7 +200,8 @@ class SavepointReader:
         """The entries of a keyed state that differ from an older checkpoint or savepoint; see :func:`diff`."""
         there = Catalog(older)
         before, after = there.operator(uid), self._catalog.operator(uid)
-        state = self._described(uid, name)
+        windowed = any(s.name == name and s.namespaced for s in self._catalog.states(uid))
+        state = self._catalog.keyed_state(uid, name, windowed)
         old_state = there.keyed_state(uid, name, state.namespaced)
         if old_state.kind != state.kind:
             raise SnapshotError(
@@ -231,20 +216,13 @@ class SavepointReader:
             )
         owner = _owner(uid, name)
         reading = DiffRead(
-            name,
-            state.kind,
-            state.namespaced,
+            state,
             (old_state.ttl_ms is not None, state.ttl_ms is not None),
             key_column(after.key_type, key_type, owner),
             value_column(old_state, value_type, owner, name="before"),
             value_column(state, value_type, owner, name="after"),
         )
         return self._tasks.over(pairs_of(before, after, self._tasks.slots), reading, reading.schema)
-
-    def _described(self, uid: str, name: str) -> StateDescription:
-        """A keyed state, by window or not."""
-        windowed = any(s.name == name and s.namespaced for s in self._catalog.states(uid))
-        return self._catalog.keyed_state(uid, name, windowed)
 
     # -- operator state
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from beadline.api.windows.window import GlobalWindow
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import KeyEncodingError, SerializationError, TypeMismatchError
-from beadline.state.access.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from beadline.state.cells import Maker, maker_of
 from beadline.state.codec import dumps, freeze
 from beadline.state.key_groups import (
@@ -27,7 +26,7 @@ from beadline.state.key_groups import (
 )
 from beadline.state.segments.files import read_range
 from beadline.state.segments.merging import merged
-from beadline.state_processor.reading import EVENT, PROCESSING
+from beadline.state_processor.reading import DOMAINS
 from beadline.state_processor.slices import Slice
 
 ENTRIES = pa.schema(
@@ -112,7 +111,6 @@ class TableRows:
     :ivar owner: names the state in problems
     :ivar key_type: None if nothing is declared, as for the other two
     :ivar written_at: the time of the last write for rows that don't say; None for state without a time to live
-    :ivar has_times: the last column holds that time
     """
 
     target: Target
@@ -124,32 +122,22 @@ class TableRows:
     map_key_type: TypeInformation | None = None
     windowed: bool = False
     written_at: int | None = None
-    has_times: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return in_batches(self._rows(batches))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Entry]:
         for batch in batches:
-            if not batch.num_rows:
-                continue
-            key_of = _checked(maker_of(batch.column(0).type, self.key_type), f"{self.owner}: key")
             change_of = self._change_maker(batch.column(1 + self.windowed).type)
-            for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                slot, encoded = slot_of(cells[0], key_of, self.owner)
-                if self.windowed:
-                    slot = slot, _window(cells[1], cells[0], self.owner)
-                value = cells[1 + self.windowed]
+            for key, slot, encoded, (value, *times) in slots_of(batch, self.key_type, self.windowed, self.owner):
                 if value is None:
-                    raise Problem(f"{self.owner}: the row with key {cells[0]!r} has no value; leave such rows out")
-                change = change_of(value, cells[0], self._time(cells))
+                    raise Problem(f"{self.owner}: the row with key {key!r} has no value; leave such rows out")
+                time = self.written_at
+                if time is not None and times and times[0] is not None:
+                    time = _milliseconds(times[0], key, self.owner)
+                change = change_of(value, key, time)
                 if change is not None:
                     yield self.target.row(self.table, self.kind, self.windowed, slot, encoded, change)
-
-    def _time(self, cells: tuple[Any, ...]) -> int | None:
-        if self.written_at is None or not self.has_times or cells[-1] is None:
-            return self.written_at
-        return _milliseconds(cells[-1], cells[0], self.owner)
 
     def _change_maker(self, arrow: pa.DataType) -> Callable[[Any, Any, int | None], Any]:
         """What makes a settled change of a cell: one value, a list or a map of them; None if nothing is in it."""
@@ -191,32 +179,30 @@ class TimerRows:
         return in_batches(self._rows(batches))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Entry]:
-        tables = {EVENT: EVENT_TIMERS, PROCESSING: PROCESSING_TIMERS}
         for batch in batches:
-            if not batch.num_rows:
-                continue
-            key_of = _checked(maker_of(batch.column(0).type, self.key_type), f"{self.owner}: key")
-            for key, *window, domain, timestamp in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                slot, encoded = slot_of(key, key_of, self.owner)
-                if self.windowed:
-                    slot = slot, _window(window[0], key, self.owner)
-                if domain not in tables:
-                    raise Problem(
-                        f"{self.owner}: the domain at key {key!r} is {domain!r}; use '{EVENT}' or '{PROCESSING}'"
-                    )
+            for key, slot, encoded, cells in slots_of(batch, self.key_type, self.windowed, self.owner):
+                domain, timestamp = cells
+                if domain not in DOMAINS:
+                    known = " or ".join(map(repr, DOMAINS))
+                    raise Problem(f"{self.owner}: the domain at key {key!r} is {domain!r}; use {known}")
                 timestamp = _milliseconds(timestamp, key, self.owner)
-                yield self.target.row(tables[domain], "timer", self.windowed, slot, encoded, ([timestamp], []))
+                yield self.target.row(DOMAINS[domain], "timer", self.windowed, slot, encoded, ([timestamp], []))
 
 
-def slot_of(cell: Any, key_of: Callable[[Any, Any], Any], owner: str) -> tuple[Any, bytes]:
-    """A key as state indexes it, and its canonical encoding."""
-    if cell is None:
-        raise Problem(f"{owner}: a key is null; leave such rows out")
-    try:
-        slot = indexed(key_of(cell, cell))
-        return slot, encode_indexed(slot)
-    except KeyEncodingError as error:
-        raise Problem(f"{owner}: {error}") from error
+def slots_of(
+    batch: pa.RecordBatch, key_type: TypeInformation | None, windowed: bool, owner: str
+) -> Iterator[tuple[Any, Any, bytes, list[Any]]]:
+    """Of each row the key's cell, its slot, the key's canonical encoding, and the cells after key and window."""
+    key_of = _checked(maker_of(batch.column(0).type, key_type), f"{owner}: key")
+    for key, *cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        if key is None:
+            raise Problem(f"{owner}: a key is null; leave such rows out")
+        try:
+            slot = indexed(key_of(key, key))
+            encoded = encode_indexed(slot)
+        except KeyEncodingError as error:
+            raise Problem(f"{owner}: {error}") from error
+        yield key, (slot, _window(cells.pop(0), key, owner)) if windowed else slot, encoded, cells
 
 
 def _milliseconds(cell: Any, key: Any, owner: str) -> int:
