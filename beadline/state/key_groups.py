@@ -26,7 +26,7 @@ EQUAL_THEMSELVES = frozenset({str, int, bool, bytes, type(None)})
 IMMUTABLE_KEYS = frozenset({str, int, float, bool, bytes, type(None), tuple, Decimal, uuid.UUID, dt.date, dt.datetime})
 _LOWER_BOUND_DEFAULT = 128
 
-_hash64 = xxhash.xxh3_64_intdigest
+hash_encoded = xxhash.xxh3_64_intdigest
 _NAN = b"f" + struct.pack(">d", float("nan"))
 # Normalising in the thread's own context would round.
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -145,10 +145,7 @@ def _shorten(value: Any, limit: int = 200) -> str:
 
 
 def key_group_of(key: Any, max_parallelism: int) -> int:
-    return _hash64(encode_key(key)) % max_parallelism
-
-
-hash_encoded = _hash64
+    return hash_encoded(encode_key(key)) % max_parallelism
 
 
 def subtask_of_key_group(key_group: int, parallelism: int, max_parallelism: int) -> int:
@@ -273,7 +270,7 @@ class KeyRouter:
     def route(self, key: Any) -> tuple[Any, int]:
         """The key as state will index it, and its subtask. Call it for keys that :attr:`lookup` does not know."""
         encoded = encode_key(key)
-        group = _hash64(encoded) % self._max_parallelism
+        group = hash_encoded(encoded) % self._max_parallelism
         subtask = group * self._parallelism // self._max_parallelism
         if not _can_index(key):
             # The key must stay as it is when user code changes the record it is part of.

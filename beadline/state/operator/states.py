@@ -7,7 +7,7 @@ is stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from beadline.api.state import BroadcastState, ListState
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
@@ -61,6 +61,9 @@ class _Held:
     def stored(self) -> list[Any]:
         """What is to be stored."""
         raise NotImplementedError
+
+
+_HeldT = TypeVar("_HeldT", bound=_Held)
 
 
 class OperatorListState(_Held, ListState[Any]):
@@ -266,9 +269,6 @@ class OperatorStateBackend:
         self._states: dict[str, tuple[_Held, StateDescriptor | None, Any]] = {}
         self._read: Read | None = None
 
-    def __repr__(self) -> str:
-        return f"<OperatorStateBackend of '{self._operator}' at {str(self.version)[:8]}: {sorted(self._states)}>"
-
     @property
     def has_union(self) -> bool:
         """Whether functions must be restored together with those of all other subtasks."""
@@ -325,39 +325,33 @@ class OperatorStateBackend:
     def list_state(self, descriptor: ListStateDescriptor, mode: str = LIST, owner: Any = None) -> OperatorListState:
         """The list of a descriptor; the same one when asked twice by the same owner."""
         _check_descriptor(descriptor, ListStateDescriptor, self._operator)
-        state = self._state(descriptor.name, mode, descriptor, owner, lambda: OperatorListState(descriptor, mode))
-        assert isinstance(state, OperatorListState)
-        return state
+        return self._state(descriptor.name, mode, descriptor, owner, lambda: OperatorListState(descriptor, mode))
 
     def broadcast_state(self, descriptor: MapStateDescriptor, owner: Any = None) -> OperatorBroadcastState:
         _check_descriptor(descriptor, MapStateDescriptor, self._operator)
-        state = self._state(descriptor.name, BROADCAST, descriptor, owner, lambda: OperatorBroadcastState(descriptor))
-        assert isinstance(state, OperatorBroadcastState)
-        return state
+        return self._state(descriptor.name, BROADCAST, descriptor, owner, lambda: OperatorBroadcastState(descriptor))
 
     def raw_state(self, mode: str, owner: Any = None) -> RawState:
         name = RAW_STATE if mode == RAW else KEYED_RAW_STATE
-        state = self._state(name, mode, None, owner, lambda: RawState(mode))
-        assert isinstance(state, RawState)
-        return state
+        return self._state(name, mode, None, owner, lambda: RawState(mode))
 
     def _state(
-        self, name: str, mode: str, descriptor: StateDescriptor | None, owner: Any, make: Callable[[], _Held]
-    ) -> _Held:
+        self, name: str, mode: str, descriptor: StateDescriptor | None, owner: Any, make: Callable[[], _HeldT]
+    ) -> _HeldT:
         if descriptor is not None and descriptor.ttl_config is not None:
             raise StateAccessError(
                 f"operator '{self._operator}': operator state '{name}' can't have a time to live; only keyed state can"
             )
-        known = self._states.get(name)
+        known: tuple[Any, StateDescriptor | None, Any] | None = self._states.get(name)
         if known is None:
             state = make()
             self._fill(name, state)
             self._states[name] = (state, descriptor, owner)
             return state
-        state, first, first_owner = known
-        if state.mode != mode:
+        held, first, first_owner = known
+        if held.mode != mode:
             raise StateAccessError(
-                f"operator '{self._operator}': state '{name}' is already registered as {_WHAT[state.mode]} and is now "
+                f"operator '{self._operator}': state '{name}' is already registered as {_WHAT[held.mode]} and is now "
                 f"asked for as {_WHAT[mode]}; two states need two names"
             )
         if owner is not first_owner:
@@ -370,7 +364,7 @@ class OperatorStateBackend:
                 f"operator '{self._operator}': state '{name}' is already registered with the type {first.type_info} "
                 f"and is now asked for with {descriptor.type_info}; two states need two names"
             )
-        return state
+        return held  # type: ignore[no-any-return]
 
     def descriptors(self) -> dict[str, StateDescriptor]:
         """Of all states that were asked for so far, by name."""
