@@ -31,7 +31,7 @@ class Target(Protocol):
 class LocalTarget:
     """A forward edge within a level: the next operator is called."""
 
-    def __init__(self, edge: PlanEdge, operator: Operator) -> None:
+    def __init__(self, edge: PlanEdge, operator: Operator[Any]) -> None:
         self._operator = operator
         self._input = edge.input_index
         self._channel = local_channel(edge)

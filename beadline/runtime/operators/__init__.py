@@ -7,6 +7,7 @@ states they declare.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from beadline.graph.specs import (
     AsyncSpec,
@@ -35,13 +36,13 @@ from beadline.runtime.operators.windowing.folded import make_window_operator
 __all__ = ["Operator", "Setup", "make_operator"]
 
 
-def _make_async_operator(setup: Setup) -> Operator:
+def _make_async_operator(setup: Setup) -> Operator[Any]:
     from beadline.runtime.operators.async_io import AsyncOperator  # asyncio takes a while to import
 
     return AsyncOperator(setup)
 
 
-_BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
+_BY_SPEC: dict[type, Callable[[Setup], Operator[Any]]] = {
     SourceSpec: SourceOperator,
     TimestampsSpec: TimestampsOperator,
     PrintSpec: PrintOperator,
@@ -56,7 +57,7 @@ _BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
 }
 
 
-def make_operator(setup: Setup) -> Operator:
+def make_operator(setup: Setup) -> Operator[Any]:
     spec = setup.node.spec
     if isinstance(spec, FunctionSpec):
         return FUNCTION_OPERATORS[spec.shape](setup)

@@ -26,7 +26,7 @@ from beadline.state.store import Store
 _HELD = 4096
 
 
-class AsyncOperator(FunctionOperator):
+class AsyncOperator(FunctionOperator[AsyncSpec]):
     """Calls ``async_invoke`` for each record, up to the capacity at a time.
 
     Records and watermarks wait in one queue. It is worked off when it is long enough and at the end of the step, so
@@ -37,12 +37,10 @@ class AsyncOperator(FunctionOperator):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, AsyncSpec)
-        self._function = spec.function
-        self._calls = _Calls(spec)
-        self._capacity = spec.capacity
-        self._limit = max(_HELD, 4 * spec.capacity)
+        self._function = self.spec.function
+        self._calls = _Calls(self.spec)
+        self._capacity = self.spec.capacity
+        self._limit = max(_HELD, 4 * self.spec.capacity)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._records: list[Any] = []
         # (number of records so far, the timestamps of the last of them, or the watermark or idleness after them)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from beadline.api.function import Function
 from beadline.api.output_tag import OutputTag
 from beadline.api.state_descriptors import StateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.graph.plan import PlanNode
+from beadline.graph.specs import Spec
 from beadline.runtime.exchange.gate import MIN_WATERMARK, WatermarkGate
 from beadline.runtime.exchange.output import Output, is_tagged
 from beadline.runtime.exchange.writer import IDLE, ChannelWriter, Timestamps
@@ -28,6 +29,8 @@ from beadline.state.store import Store
 
 _EMIT_AT = 4096
 
+SpecT = TypeVar("SpecT", bound=Spec)
+
 
 @dataclass
 class Setup:
@@ -39,7 +42,7 @@ class Setup:
     attempt: int = 0
 
 
-class Operator:
+class Operator(Generic[SpecT]):
     """One operator subtask in one worker. It outlives steps; what it keeps between them is in its snapshot, in keyed
     state or in operator state.
 
@@ -48,6 +51,7 @@ class Operator:
 
     def __init__(self, setup: Setup) -> None:
         self.node = setup.node
+        self.spec = cast(SpecT, setup.node.spec)
         self.subtask = setup.subtask
         self.backend = KeyedBackend(self.node.name) if self.node.keyed else None
         self.context = SubtaskContext(self.node, self.subtask, self.backend, setup.parameters, setup.attempt)
@@ -70,7 +74,7 @@ class Operator:
 
     def functions(self) -> list[Function]:
         """The operator's own function, then the key selectors and partitioners after it."""
-        found = self.node.spec.functions()
+        found = self.spec.functions()
         for edge in self.node.outputs:
             found += edge.partitioning.functions()
         return found
@@ -107,7 +111,7 @@ class Operator:
         self.records_in = 0
         if self.backend is not None:
             assert store is not None
-            self.backend.begin(store, header.now, self.node.spec.windowed)
+            self.backend.begin(store, header.now, self.spec.windowed)
         if self._untouched is None:
             self._untouched = pickle.dumps(self.snapshot(), 5)
         if start.local is not None:
@@ -177,7 +181,7 @@ class Operator:
         return found
 
 
-class FunctionOperator(Operator):
+class FunctionOperator(Operator[SpecT]):
     """Shared by operators that call user functions: clocks, contexts, side outputs, timers."""
 
     def __init__(self, setup: Setup) -> None:
@@ -310,7 +314,7 @@ class FunctionOperator(Operator):
         super().finish(ack)
 
 
-class KeyedFunctionOperator(FunctionOperator):
+class KeyedFunctionOperator(FunctionOperator[SpecT]):
     """One whose input is always keyed."""
 
     backend: KeyedBackend

@@ -20,22 +20,20 @@ from beadline.runtime.operators.base import FunctionOperator, Setup
 BROADCAST_INPUT = 1
 
 
-class BroadcastOperator(FunctionOperator):
+class BroadcastOperator(FunctionOperator[BroadcastSpec]):
     """Calls ``process_element`` for the elements of one side, ``process_broadcast_element`` for those of the other."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, BroadcastSpec)
-        self._function = spec.function
-        states = [self.states.broadcast_state(descriptor, spec.function) for descriptor in spec.descriptors]
+        self._function = self.spec.function
+        states = [self.states.broadcast_state(descriptor, self._function) for descriptor in self.spec.descriptors]
         self._contexts = BroadcastContexts(self.node.name, states, self.clock, self.backend)
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         contexts = self._contexts
         if input_index != BROADCAST_INPUT:
             if timestamps is None and keys is not None:
-                self.process_keyed(self._function.process_element, self._contexts.element, records, keys)
+                self.process_keyed(self._function.process_element, contexts.element, records, keys)
             else:
                 self._loop(self._function.process_element, contexts.element, records, timestamps, keys)
             return

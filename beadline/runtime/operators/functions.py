@@ -22,20 +22,16 @@ from beadline.state.access.keyed import KeyedValueState
 from beadline.state.codec import ATOMS
 
 
-class _UserFunctionOperator(FunctionOperator):
+class _UserFunctionOperator(FunctionOperator[FunctionSpec]):
     """Finds the user's method: a callable is taken as it is, a Function by the method of its shape."""
 
     methods: tuple[str, ...]
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, FunctionSpec)
-        self.function = spec.function
-        self.batch = spec.batch
+        self.function = function = self.spec.function
         self.calls: list[Callable[..., Any]] = [
-            getattr(spec.function, method) if isinstance(spec.function, Function) else spec.function
-            for method in self.methods
+            getattr(function, method) if isinstance(function, Function) else function for method in self.methods
         ]
 
 
@@ -98,7 +94,6 @@ class FilterOperator(_UserFunctionOperator):
             self._filter(call, records)
             return
         kept: list[int] = []
-        position = 0
         record = None
         scope = self.backend.scope if self.backend is not None else None
         try:
@@ -220,7 +215,7 @@ class CoProcessOperator(ProcessOperator):
     methods = ("process_element1", "process_element2")
 
 
-class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
+class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator[FunctionSpec]):
     """A running fold per key. In batch mode only the last value of each key is emitted, at the end of input."""
 
     methods = ("reduce",)
@@ -248,7 +243,7 @@ class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
             for record, scope.slot in zip(records, keys, strict=True):
                 current = value()
                 if current is None:
-                    if self.batch:
+                    if self.spec.batch:
                         self.backend.event_timers.register(MAX_WATERMARK, scope.slot)
                     reduced = record
                 else:
@@ -259,14 +254,14 @@ class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
                 add(settle_keyed(reduced))
         except Exception as error:
             self.fail(record, error)
-        if not self.batch:
+        if not self.spec.batch:
             self.emit(results, timestamps)
 
     def on_timer(self, timestamp: int, context: Any) -> Any:
         return [self._state.value()]
 
 
-FUNCTION_OPERATORS: dict[str, type[FunctionOperator]] = {
+FUNCTION_OPERATORS: dict[str, type[FunctionOperator[FunctionSpec]]] = {
     "map": MapOperator,
     "filter": FilterOperator,
     "flat_map": FlatMapOperator,

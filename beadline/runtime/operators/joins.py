@@ -46,7 +46,7 @@ class PairContext(ProcessJoinFunction.Context):
         return max(self.left, self.right)
 
 
-class IntervalJoinOperator(KeyedFunctionOperator):
+class IntervalJoinOperator(KeyedFunctionOperator[IntervalJoinSpec]):
     """Keeps the elements of both sides until nothing that can still come would match them.
 
     Elements lie in buckets of time, each a list in the state of (key, (side, bucket)). An element that comes looks
@@ -56,8 +56,7 @@ class IntervalJoinOperator(KeyedFunctionOperator):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, IntervalJoinSpec)
+        spec = self.spec
         # By side: how far before and after an element the other side's matches are.
         self._bounds = ((spec.lower, spec.upper), (-spec.upper, -spec.lower))
         self._width = max(1, -(-(spec.upper - spec.lower + 1) // _BUCKETS))

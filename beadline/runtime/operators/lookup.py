@@ -120,29 +120,27 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-class LookupOperator(FunctionOperator):
+class LookupOperator(FunctionOperator[LookupSpec]):
     """Joins each element with the rows that have its key. Each result gets new row objects, so that nobody can change
     the table."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, LookupSpec)
-        self._spec = spec
-        self._key: Callable[[Any], Any] = _method(spec.key, "get_key")
-        self._function = None if spec.function is None else _method(spec.function, "join")
+        function = self.spec.function
+        self._key: Callable[[Any], Any] = _method(self.spec.key, "get_key")
+        self._function = None if function is None else _method(function, "join")
         self._kinds: set[type] = {type(None)}
         self._index: Index
 
     def open(self) -> None:
         super().open()
-        self._index = self._spec.table.index(self._spec.on)
+        self._index = self.spec.table.index(self.spec.on)
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
         key, find, composite = self._key, self._index.rows.get, self._index.composite
         make = self._pairs if self._function is None else self._joined
-        outer = self._spec.outer
+        outer = self.spec.outer
         results: list[Any] = []
         times: list[int] | None = None if timestamps is None else []
         record = None

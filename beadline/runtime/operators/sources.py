@@ -17,19 +17,15 @@ from beadline.runtime.task.poison import TAG, digest_of, sift
 from beadline.state.store import Store
 
 
-class SourceOperator(Operator):
+class SourceOperator(Operator[SourceSpec]):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, SourceSpec)
-        self._source = spec.source
-        self._timed = spec.source.timed
+        self._source = self.spec.source
+        self._timed = self._source.timed
         self._start: SubtaskInput
 
     def _output_type(self) -> Any:
-        spec = self.node.spec
-        assert isinstance(spec, SourceSpec)
-        return None if spec.typed else self.node.output_type
+        return None if self.spec.typed else self.node.output_type
 
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)

@@ -18,7 +18,7 @@ from beadline.state.store import Store
 _ACTIVE = "active"
 
 
-class TimestampsOperator(Operator):
+class TimestampsOperator(Operator[TimestampsSpec]):
     """Assigns timestamps and makes watermarks.
 
     A watermark follows a fixed number of records, counted over the whole stream, and the last record of a step that
@@ -28,10 +28,8 @@ class TimestampsOperator(Operator):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, TimestampsSpec)
-        strategy = spec.strategy
-        self._every = spec.every
+        strategy = self.spec.strategy
+        self._every = self.spec.every
         self._makes_watermarks = strategy.kind != "none"
         self._delay = strategy.out_of_orderness_ms + 1 if strategy.kind == "bounded" else 1
         self._idle_after = strategy.idle_timeout_ms
@@ -152,9 +150,7 @@ class GeneratedWatermarksOperator(TimestampsOperator):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, TimestampsSpec)
-        self._supplier = spec.strategy.generator_supplier
+        self._supplier = self.spec.strategy.generator_supplier
         self._generator = self._new_generator()
         self._said = _Said()
         self._marked_idle = False

@@ -26,13 +26,13 @@ class Acks:
         self._versions: dict[int, str] = {}
         self._fingerprints: dict[int, list[dict[str, Any]]] = {}
 
-    def begin(self, operator: Operator, version: str | None) -> None:
+    def begin(self, operator: Operator[Any], version: str | None) -> None:
         """:param version: the version of its keyed state, if it has any"""
         if version is not None:
             self._versions[operator.node.id] = version
         self._fingerprints[operator.node.id] = [fields.fingerprint(f) for f in _with_plain_fields(operator)]
 
-    def of(self, operator: Operator) -> SubtaskAck:
+    def of(self, operator: Operator[Any]) -> SubtaskAck:
         """Take the snapshot of the functions, write what changed, and say so."""
         ack = SubtaskAck(operator.node.id, self._partition)
         operator.states.snapshot()
@@ -44,7 +44,7 @@ class Acks:
         ack.changed_fields = self._changed_fields(operator)
         return ack
 
-    def _write_delta(self, operator: Operator, ack: SubtaskAck) -> None:
+    def _write_delta(self, operator: Operator[Any], ack: SubtaskAck) -> None:
         assert operator.backend is not None
         node = operator.node
         store = self._run.stores[node.id, self._partition]
@@ -66,7 +66,7 @@ class Acks:
             ack.delta = self._run.files.store(f"{version}.run", data, version, ack.touched)
         store.keep(version, content)
 
-    def _write_states(self, operator: Operator, ack: SubtaskAck) -> None:
+    def _write_states(self, operator: Operator[Any], ack: SubtaskAck) -> None:
         try:
             for name, complaint in operator.states.complaints():
                 if (operator.node.id, f"state {name}") not in self._run.reported:
@@ -76,7 +76,7 @@ class Acks:
         except BeadlineError as error:
             raise UserCodeError(operator.node.name, "(operator state)", error) from error
 
-    def _changed_fields(self, operator: Operator) -> list[str]:
+    def _changed_fields(self, operator: Operator[Any]) -> list[str]:
         names = []
         for function, before in zip(_with_plain_fields(operator), self._fingerprints[operator.node.id], strict=True):
             for name in fields.changed(before, function):
@@ -86,6 +86,6 @@ class Acks:
         return names
 
 
-def _with_plain_fields(operator: Operator) -> list[Function]:
+def _with_plain_fields(operator: Operator[Any]) -> list[Function]:
     """The functions whose fields are in no snapshot."""
     return [function for function in operator.functions() if not has_own_state(function)]

@@ -39,7 +39,7 @@ from beadline.state.store import Store, StoreOwner, open_store
 
 
 @contextlib.contextmanager
-def _naming(operator: Operator) -> Iterator[None]:
+def _naming(operator: Operator[Any]) -> Iterator[None]:
     """The error of a full disk does not say which operator's file could not be written."""
     try:
         yield
@@ -63,8 +63,8 @@ class Task:
         self._writers: list[ChannelWriter] = []
         self._checks = self._expected_channels()
         self._consumed: dict[tuple[int, int], str] = {}
-        self._operators: list[Operator] = []
-        self._by_node: dict[int, Operator] = {}
+        self._operators: list[Operator[Any]] = []
+        self._by_node: dict[int, Operator[Any]] = {}
         self._stores: list[Store] = []
         self._acknowledging = Acks(execution, header, partition)
         self.printed = Printed()
@@ -214,7 +214,7 @@ class Task:
         for operator in self._operators:
             operator.states.notify()
 
-    def _kept_operators(self, given: TaskInput) -> list[Operator] | None:
+    def _kept_operators(self, given: TaskInput) -> list[Operator[Any]] | None:
         """The operators that an earlier step left here, if all of them may continue with this step."""
         # Popped, and put back only after a good end: a failed attempt leaves neither functions nor half-taken stores.
         operators = self._execution.operators.pop((self._level, self._partition), None)
@@ -231,7 +231,7 @@ class Task:
         walk_everything_next()
         return None
 
-    def _channels_of(self, operator: Operator) -> list[int]:
+    def _channels_of(self, operator: Operator[Any]) -> list[int]:
         channels: list[int] = []
         for edge in operator.node.inputs:
             if edge.exchange:

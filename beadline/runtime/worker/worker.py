@@ -55,7 +55,7 @@ class WorkerExecution:
         self.plan = shipment.plan
         self._shipment = shipment
         self.files = SegmentFiles(state_root)
-        self.operators: dict[tuple[int, int], list[Operator]] = {}
+        self.operators: dict[tuple[int, int], list[Operator[Any]]] = {}
         self.stores: dict[tuple[int, int], Store] = {}
         self.reported: set[tuple[int, str]] = set()
 
@@ -64,7 +64,7 @@ class WorkerExecution:
         self._packed.surroundings.enter()
         self._shipment.enter()
 
-    def make_operators(self, level: int, partition: int, attempt: int) -> list[Operator]:
+    def make_operators(self, level: int, partition: int, attempt: int) -> list[Operator[Any]]:
         """New operators for one task. Each subtask gets function objects of its own."""
         plan: Plan = self._packed.open().plan
         return [

@@ -93,14 +93,12 @@ class MergingWindows:
         return result
 
 
-class WindowOperator(KeyedFunctionOperator):
+class WindowOperator(KeyedFunctionOperator[WindowSpec]):
     """Windows of a keyed stream; a whole stream's windows are those of one key."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, WindowSpec)
-        self._spec = spec
+        spec = self.spec
         self._assigner = spec.assigner
         self._event_time = spec.assigner.is_event_time()
         self._results: list[Any] = []
@@ -114,7 +112,7 @@ class WindowOperator(KeyedFunctionOperator):
 
     def open(self) -> None:
         super().open()
-        fold = self._spec.fold
+        fold = self.spec.fold
         descriptor: Any
         if fold is None:
             descriptor = ListStateDescriptor("window-contents", _PICKLED)
@@ -164,7 +162,7 @@ class WindowOperator(KeyedFunctionOperator):
             return False
         self.backend.window_scope.slot = (self.backend.scope.slot, namespace_of(window))
         self._contents.add(self._held(record, time))
-        self._react(self._spec.trigger.on_element(record, time, window, self._triggering), window, window)
+        self._react(self.spec.trigger.on_element(record, time, window, self._triggering), window, window)
         self._register_cleanup(window)
         return True
 
@@ -178,13 +176,13 @@ class WindowOperator(KeyedFunctionOperator):
         self._enter_window(state_window)
         self._contents.add(self._held(record, time))
         self._enter_window(actual)
-        self._react(self._spec.trigger.on_element(record, time, actual, self._triggering), actual, state_window)
+        self._react(self.spec.trigger.on_element(record, time, actual, self._triggering), actual, state_window)
         self._register_cleanup(actual)
         return True
 
     def _held(self, record: Any, time: int) -> Any:
         """An evictor may ask for an element's time, so the time is kept with it."""
-        return record if self._spec.evictor is None else (time, record)
+        return record if self.spec.evictor is None else (time, record)
 
     def _merged(self, result: Any, merged: list[Any], state_window: Any, merged_states: list[Any]) -> None:
         """Several windows have become one: merge triggers and contents, drop the old windows' timers."""
@@ -195,17 +193,17 @@ class WindowOperator(KeyedFunctionOperator):
             )
         self._enter_window(result)
         self._triggering.merged = [self._key_and(window) for window in merged]
-        self._spec.trigger.on_merge(result, self._triggering)
+        self.spec.trigger.on_merge(result, self._triggering)
         for window in merged:
             self._enter_window(window)
-            self._spec.trigger.clear(window, self._triggering)
+            self.spec.trigger.clear(window, self._triggering)
             self._delete_cleanup(window)
         if merged_states:
             self._contents.merge_slots([self._key_and(w) for w in merged_states], self._key_and(state_window))
 
     def _is_late_end(self, window: Any) -> bool:
         end: int = window.max_timestamp()
-        return self._event_time and end + self._spec.allowed_lateness <= self.clock.watermark
+        return self._event_time and end + self.spec.allowed_lateness <= self.clock.watermark
 
     # -- what the trigger says
 
@@ -222,9 +220,9 @@ class WindowOperator(KeyedFunctionOperator):
 
     def _evaluate(self, window: Any, state_window: Any) -> None:
         contents = self._contents.get()
-        if contents is None or (self._spec.fold is None and not contents):
+        if contents is None or (self.spec.fold is None and not contents):
             return
-        if self._spec.evictor is not None:
+        if self.spec.evictor is not None:
             contents = self._evicted(list(contents), window, state_window)
         add_settled(self._results, self._call(window, contents), settle_keyed)
         time = window.max_timestamp()
@@ -233,7 +231,7 @@ class WindowOperator(KeyedFunctionOperator):
     def _evicted(self, held: list[Any], window: Any, state_window: Any) -> list[Any]:
         """Let the evictor take elements out, before the function or after it; what it took is gone from the
         contents."""
-        evictor = self._spec.evictor
+        evictor = self.spec.evictor
         kept = evictor.evict_before(held, len(held), window, self.clock)
         remaining = evictor.evict_after(list(kept), len(kept), window, self.clock)
         self._enter_window(state_window)
@@ -241,19 +239,19 @@ class WindowOperator(KeyedFunctionOperator):
         return [record for _, record in kept]
 
     def _call(self, window: Any, contents: Any) -> Iterable[Any]:
-        function = self._spec.function
+        function = self.spec.function
         if function is None:
             return [contents]
-        inputs = [contents] if self._spec.fold is not None else contents
+        inputs = [contents] if self.spec.fold is not None else contents
         self._enter_window(window)
         self._calling.current = window
         key = self.call.get_current_key()
         process = getattr(function, "process", None)
         if process is not None:
-            produced = process(self._calling, inputs) if self._spec.unkeyed else process(key, self._calling, inputs)
+            produced = process(self._calling, inputs) if self.spec.unkeyed else process(key, self._calling, inputs)
         else:
             apply = function.apply
-            produced = apply(window, inputs) if self._spec.unkeyed else apply(key, window, inputs)
+            produced = apply(window, inputs) if self.spec.unkeyed else apply(key, window, inputs)
         return produced if produced is not None else ()
 
     # -- timers
@@ -276,7 +274,7 @@ class WindowOperator(KeyedFunctionOperator):
             if state_window is None:
                 return None  # a timer of a window that has been merged away
         event_time = context.domain is TimeDomain.EVENT_TIME
-        trigger = self._spec.trigger
+        trigger = self.spec.trigger
         react = trigger.on_event_time if event_time else trigger.on_processing_time
         self._react(react(timestamp, window, self._triggering), window, state_window)
         if event_time is self._event_time and timestamp == self._cleanup_time(window):
@@ -293,8 +291,8 @@ class WindowOperator(KeyedFunctionOperator):
         self._enter_window(state_window)
         self._contents.clear()
         self._enter_window(window)
-        self._spec.trigger.clear(window, self._triggering)
-        clear = getattr(self._spec.function, "clear", None)
+        self.spec.trigger.clear(window, self._triggering)
+        clear = getattr(self.spec.function, "clear", None)
         if clear is not None:
             self._calling.current = window
             clear(self._calling)
@@ -303,7 +301,7 @@ class WindowOperator(KeyedFunctionOperator):
 
     def _cleanup_time(self, window: Any) -> int:
         last: int = window.max_timestamp()
-        return min(last + self._spec.allowed_lateness, MAX_WATERMARK) if self._event_time else last
+        return min(last + self.spec.allowed_lateness, MAX_WATERMARK) if self._event_time else last
 
     def _register_cleanup(self, window: Any) -> None:
         time = self._cleanup_time(window)
@@ -324,7 +322,7 @@ class WindowOperator(KeyedFunctionOperator):
         return self._event_time and self._cleanup_time(window) <= self.clock.watermark
 
     def _is_element_late(self, time: int) -> bool:
-        return self._event_time and time + self._spec.allowed_lateness <= self.clock.watermark
+        return self._event_time and time + self.spec.allowed_lateness <= self.clock.watermark
 
     def _take_late(self, record: Any, time: int) -> None:
         if self._late_dropped is not None:
@@ -338,9 +336,9 @@ class WindowOperator(KeyedFunctionOperator):
             results, times, self._results, self._times = self._results, self._times, [], []
             self.emit(results, times)
         if self._late:
-            assert self._spec.late_tag is not None
+            assert self.spec.late_tag is not None
             late, times, self._late, self._late_times = self._late, self._late_times, [], []
-            self.output.emit_side(self._spec.late_tag, late, times)
+            self.output.emit_side(self.spec.late_tag, late, times)
 
     def start(self) -> Iterator[None]:
         self._triggering.begin()
