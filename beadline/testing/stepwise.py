@@ -96,9 +96,6 @@ class SteppedJob:
         self._sealed = False
         self._start()
 
-    def __repr__(self) -> str:
-        return f"<SteppedJob {self._master!r}>"
-
     def _start(self) -> None:
         self._rounds = Rounds(self._now, self.engine)
         settings = replace(

@@ -121,7 +121,7 @@ def test_entries_become_files_by_subtask(tmp_path: Path) -> None:
     (report,) = [pickle.loads(row["report"]) for row in _run(exporting, found)]
     held: dict[str, dict[Any, Any]] = {}
     for export, result in zip(report.exports, report.results, strict=True):
-        for name, segment in result.files:
+        for name, segment in result:
             content = decode_segment(Path(segment.path).read_bytes(), range(*export.groups))
             assert {subtask_of_key_group(key_group_of(key, 13), 3, 13) for key in content[name].changes} == {
                 export.subtask

@@ -11,6 +11,8 @@ import io
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TextIO
 
 LIMIT = 1 << 20
@@ -52,13 +54,8 @@ class Printed:
                 f"{self._limit:,} in one task of a step. Print less, or use logging, which writes to standard error.\n"
             )
             self._pieces.append((False, note))
-        pieces: list[tuple[bool, list[str]]] = []
-        for by_sink, text in self._pieces:
-            if pieces and pieces[-1][0] == by_sink:
-                pieces[-1][1].append(text)
-            else:
-                pieces.append((by_sink, [text]))
-        return [(by_sink, "".join(texts)) for by_sink, texts in pieces]
+        turns = groupby(self._pieces, key=itemgetter(0))
+        return [(by_sink, "".join(text for _, text in pieces)) for by_sink, pieces in turns]
 
     def _end_line(self) -> None:
         if self._pieces and not self._pieces[-1][1].endswith("\n"):

@@ -120,7 +120,9 @@ class FunctionStates:
         """Let new functions take up their state."""
         for function in self._stateful:
             if isinstance(function, CheckpointedFunction):
-                context = InitializationContext(self._header, self._store_of(function), self._keyed_store)
+                assert self._backend is not None
+                own = FunctionStateStore(self._backend, function)
+                context = InitializationContext(self._header, own, self._keyed_store)
                 self._call(function.initialize_state, context)
             if isinstance(function, RawStateFunction):
                 pieces = self._raw(RAW, function).pieces
@@ -129,10 +131,6 @@ class FunctionStates:
             if isinstance(function, KeyedRawStateFunction):
                 for group, piece in self._raw(KEYED_RAW, function).pieces:
                     self._call(function.restore_keyed_raw, group, io.BytesIO(piece))
-
-    def _store_of(self, function: Any) -> FunctionStateStore:
-        assert self._backend is not None
-        return FunctionStateStore(self._backend, function)
 
     def _raw(self, mode: str, function: Any) -> Any:
         assert self._backend is not None

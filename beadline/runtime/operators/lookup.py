@@ -85,9 +85,6 @@ class LookupTable:
             writer.write_table(table)
         return LookupTable(sink.getvalue().to_pybytes(), table.num_rows)
 
-    def __repr__(self) -> str:
-        return f"<LookupTable of {self.rows} rows, {len(self.data)} bytes>"
-
     def __reduce__(self) -> tuple[Any, ...]:
         return _shared, (self.digest, self.rows, self.data)
 

@@ -70,13 +70,8 @@ class StateExport:
 
 
 Export: TypeAlias = KeyedExport | StateExport
-
-
-@dataclass(frozen=True)
-class Exported:
-    """The files that an export became, with the names of their states. The driver gives versions."""
-
-    files: tuple[tuple[str, SegmentRef], ...]
+#: The files that an export became, with the names of their states. The driver gives versions.
+Exported: TypeAlias = tuple[tuple[str, SegmentRef], ...]
 
 
 def export_in_worker(shipment: Any, context: RunContext, now: int, exports: tuple[Export, ...]) -> list[Exported]:
@@ -91,8 +86,8 @@ def export(request: Export, now: int) -> Exported:
     if not is_folder(parent(request.folder)):
         raise VersionError(f"the savepoint {parent(request.folder)} is gone: it was given up")
     if isinstance(request, StateExport):
-        return Exported(((request.name, _export_state(request)),))
-    return Exported(tuple(_export_keyed(request, now)))
+        return ((request.name, _export_state(request)),)
+    return tuple(_export_keyed(request, now))
 
 
 def _export_keyed(request: KeyedExport, now: int) -> Iterator[tuple[str, SegmentRef]]:

@@ -29,6 +29,11 @@ class Table:
         self.name = name
         self.base = base
         self.namespaced = namespaced
+        self.reset()
+
+    def reset(self) -> None:
+        """Start an empty overlay."""
+        raise NotImplementedError
 
     def take_changes(self) -> Changes:
         """The overlay as changes by slot; the overlay is empty afterwards."""
@@ -74,8 +79,7 @@ class ValueTable(Table):
     kind = "value"
     __slots__ = ("reads", "writes")
 
-    def __init__(self, name: str, base: dict[Any, Any], namespaced: bool = False) -> None:
-        super().__init__(name, base, namespaced)
+    def reset(self) -> None:
         self.writes: dict[Any, Any] = {}
         self.reads: dict[Any, Any] = {}
 
@@ -113,7 +117,7 @@ class ValueTable(Table):
                 frozen = freeze(live)
                 if frozen != base.get(slot):
                     changes[slot] = frozen
-        self.writes, self.reads = {}, {}
+        self.reset()
         return changes
 
     @staticmethod
@@ -146,8 +150,7 @@ class ListTable(Table):
     kind = "list"
     __slots__ = ("overlay",)
 
-    def __init__(self, name: str, base: dict[Any, Any], namespaced: bool = False) -> None:
-        super().__init__(name, base, namespaced)
+    def reset(self) -> None:
         self.overlay: dict[Any, tuple[bool, list[Any]]] = {}
 
     def get(self, slot: Any) -> list[Any] | None:
@@ -207,8 +210,7 @@ class MapTable(Table):
     kind = "map"
     __slots__ = ("overlay",)
 
-    def __init__(self, name: str, base: dict[Any, Any], namespaced: bool = False) -> None:
-        super().__init__(name, base, namespaced)
+    def reset(self) -> None:
         self.overlay: dict[Any, tuple[bool, dict[Any, Any]]] = {}
 
     def get(self, slot: Any, map_key: Any) -> Any:

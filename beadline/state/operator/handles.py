@@ -25,7 +25,7 @@ import xxhash
 from beadline.errors import VersionError
 from beadline.state.codec import dumps, loads
 from beadline.state.key_groups import subtask_of_key_group
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.segment import PARQUET_MAGIC
 from beadline.state.segments.version import SegmentRef
 
@@ -244,7 +244,7 @@ def redistribute_handles(
             for subtask, states in enumerate(dealt):
                 states[name] = refs[subtask % len(refs)]
     decoded = [
-        {name: read_ref(ref, files.read) for name, ref in handle.states.items() if ref.mode not in (UNION, BROADCAST)}
+        {name: read_ref(ref, read_segment) for name, ref in handle.states.items() if ref.mode not in (UNION, BROADCAST)}
         for handle in given
     ]
     for states, contents in zip(dealt, redistribute(decoded, new_parallelism, max_parallelism), strict=True):

@@ -87,10 +87,6 @@ class RocksStore(Store):
         self._pending: dict[tuple[str, str], SegmentContent] = {}
         self._remembered: dict[str, Remembered] = {}
 
-    def __repr__(self) -> str:
-        state = "open" if self._database is not None else "closed"
-        return f"<RocksStore at {self.version[:8]}, {state}, {self.folder}, {len(self._pending)} pending>"
-
     @property
     def folder(self) -> str:
         """Where its files are."""
@@ -323,14 +319,18 @@ class RocksStore(Store):
         rows, database = self._rows, self._database
         assert rows is not None, "state is used outside of a step"
         keys = self._catalogue.known(name, kind, namespaced).keys
+        base: Any
         if kind == "value":
-            values: Any = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
-            return RocksValueTable(name, values, namespaced)
+            base = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
+            return RocksValueTable(name, base, namespaced)
         if kind == "list":
-            return RocksListTable(name, ListRows(database, rows, *keys), namespaced)  # type: ignore[arg-type]
+            base = ListRows(database, rows, *keys)
+            return RocksListTable(name, base, namespaced)
         if kind == "map":
-            return RocksMapTable(name, MapRows(database, rows, keys), namespaced)  # type: ignore[arg-type]
-        return RocksTimerTable(name, TimerRows(database, rows, keys), namespaced)
+            base = MapRows(database, rows, keys)
+            return RocksMapTable(name, base, namespaced)
+        base = TimerRows(database, rows, keys)
+        return RocksTimerTable(name, base, namespaced)
 
     def count(self) -> int:
         """About how many rows there are: entries of maps and timers one by one."""

@@ -35,7 +35,7 @@ from beadline.state.operator.handles import (
     with_unions,
 )
 from beadline.state.operator.states import OperatorStateBackend
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.version import SegmentRef
 
 ANY = Types.PICKLED_BYTE_ARRAY()
@@ -294,7 +294,7 @@ def test_large_pieces_are_files_named_by_their_content(tmp_path: Path) -> None:
     assert handles.store(data, 1000, files, 0) == ref
     assert ref.inline is None
     assert [path.name for path in tmp_path.iterdir()] == [f"{handles.digest_of(data)}.state"]
-    assert files.read(ref) == data
+    assert read_segment(ref) == data
     assert OperatorStateHandle({"x": StateRef(LIST, (ref,))}).paths == {ref.path}
 
 
@@ -410,7 +410,7 @@ def test_handles_are_dealt_out_again_and_again(
     made: list[OperatorStateHandle] = []
     for numbers in items:
         backend = OperatorStateBackend("op")
-        backend.load(None, files.read)
+        backend.load(None, read_segment)
         backend.list_state(THINGS).update([Unloadable(n) for n in numbers])
         backend.list_state(NUMBERS, UNION).update(numbers)
         backend.broadcast_state(RULES).put_all({"a": [1], "b": 2})
@@ -425,7 +425,7 @@ def test_handles_are_dealt_out_again_and_again(
     things: list[Any] = []
     for subtask in range(len(made)):
         backend = OperatorStateBackend("op")
-        backend.load(with_unions(made, subtask), files.read)
+        backend.load(with_unions(made, subtask), read_segment)
         things += [thing.number for thing in backend.list_state(THINGS)]
         assert sorted(backend.list_state(NUMBERS, UNION).get()) == sorted(flat(items))
         assert list(backend.broadcast_state(RULES).items()) == [("a", [1]), ("b", 2)]

@@ -114,7 +114,7 @@ def test_parts_may_be_files_of_either_kind(tmp_path: Any) -> None:
     assert read_ref(StateRef(LIST, tuple(refs), (0, 1)), read_segment).items == [1, 2, 3, "four", 5]
     handles = [OperatorStateHandle({"s": StateRef(LIST, (ref,))}) for ref in refs]
     dealt = redistribute_handles(handles, 3, 128, files, 1 << 20)
-    shares = [read_ref(handle.states["s"], files.read).items for handle in dealt]
+    shares = [read_ref(handle.states["s"], read_segment).items for handle in dealt]
     assert [item for share in shares for item in share] == [1, 2, 3, "four", 5]
 
 

@@ -15,7 +15,7 @@ from beadline.errors import VersionError
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import encode_key, key_group_of
 from beadline.state.segments import segment as segment_module
-from beadline.state.segments.files import SegmentFiles, read_range
+from beadline.state.segments.files import SegmentFiles, read_range, read_segment
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import (
     SegmentContent,
@@ -224,7 +224,7 @@ def test_a_draft_is_seen_only_under_its_name(tmp_path: Any) -> None:
         draft.write(b"some ")
         draft.write(b"bytes")
         ref = draft.store(f"{draft.digest}.run", "v1", 2)
-    assert files.read(ref) == b"some bytes"
+    assert read_segment(ref) == b"some bytes"
     assert ref.checksum == checksum_of(b"some bytes")
     assert [entry.name for entry in tmp_path.iterdir()] == [f"{draft.digest}.run"]
 
@@ -241,4 +241,4 @@ def test_a_file_that_is_cut_short_is_named(tmp_path: Any) -> None:
     ref = files.store("a.run", data, "v1", 1)
     (tmp_path / "a.run").write_bytes(data[:-3])
     with pytest.raises(VersionError, match=r"a\.run"):
-        list(merged([ref], files.read_range, range(GROUPS)))
+        list(merged([ref], read_range, range(GROUPS)))
