@@ -136,7 +136,6 @@ class Matcher:
         return self._outcome(number, list(partials[late:]), held, matches, list(timed_out.values()), False)
 
     def deadline(self, time: int) -> int | None:
-        """When a partial match that begins at this time runs out of it."""
         return None if self._within is None else time + self._within
 
     def _move(self, partial: Partial, pair: tuple[int, Any], kept: list[Partial], matches: list[Held]) -> None:

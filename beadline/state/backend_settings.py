@@ -157,7 +157,6 @@ class BackendSettings:
         return BackendSettings(ROCKSDB, RocksSettings.from_configuration(configuration))
 
     def without_effect(self, keys: set[str]) -> set[str]:
-        """The keys that a job sets without effect, because of its other settings."""
         mine = keys & KEYS - {TYPE}
         if self.kind != ROCKSDB:
             return mine

@@ -201,7 +201,6 @@ def _refuse_changed_classes(old: TypeInformation) -> None:
 
 
 def class_names(info: TypeInformation) -> frozenset[tuple[str, str]]:
-    """Modules and qualified names of all classes in a type."""
     return frozenset((found.module, found.name) for found in classes_of(info))
 
 
@@ -268,7 +267,6 @@ def _by_position(old: Any, new: Any) -> Converter | None:
 
 
 def _by_name(old: RowTypeInfo | ClassTypeInfo, new: RowTypeInfo | ClassTypeInfo) -> Converter | None:
-    """Rows with names and classes."""
     names = new.get_field_names()
     before = dict(zip(old.get_field_names(), old.get_field_types(), strict=True))
     fields = {

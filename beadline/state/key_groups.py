@@ -153,7 +153,6 @@ def subtask_of_key_group(key_group: int, parallelism: int, max_parallelism: int)
 
 
 def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """The key groups that a subtask owns."""
     start = -(-subtask * max_parallelism // parallelism)
     end = -(-(subtask + 1) * max_parallelism // parallelism)
     return range(start, end)
@@ -246,12 +245,10 @@ def unboxed(key: Any) -> Any:
 
 
 def encode_indexed(key: Any) -> bytes:
-    """The canonical encoding of a key as state indexes it."""
     return key.encoded if key.__class__ is BoxedKey else encode_key(key)
 
 
 def encode_slot(slot: Any, namespaced: bool) -> bytes:
-    """The canonical encoding of a slot's key."""
     return encode_indexed(slot[0] if namespaced else slot)
 
 

@@ -60,7 +60,6 @@ def pairs_of(older: OperatorSnapshot, newer: OperatorSnapshot, slots: int) -> li
 
 
 def _within(handle: KeyedStateHandle | None, groups: range) -> KeyedStateHandle:
-    """The part of a handle that concerns some key groups."""
     return (
         KeyedStateHandle("")
         if handle is None

@@ -49,8 +49,6 @@ def _reported(report: Report | None, problem: str | None) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class PlannedExports:
-    """Exports state that is taken over as it is."""
-
     now: int
 
     def __call__(self, piece: tuple[int, tuple[Export, ...]]) -> Iterator[pa.RecordBatch]:
@@ -89,8 +87,6 @@ class EntryExports:
 
 
 class _Writing:
-    """One task's entries on their way to files."""
-
     def __init__(self, about: EntryExports) -> None:
         self._about = about
         self._ttl = {state.name: state.ttl_ms for state in about.request.descriptions}

@@ -20,9 +20,8 @@ from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport
 from beadline.state.cells import declared
 from beadline.state.parquet.layout import safe_name
 from beadline.state.segments.files import is_folder, join, local_path, size_of
-from beadline.state_processor.drafts import OperatorDraft
+from beadline.state_processor.drafts import OperatorDraft, operator_states
 from beadline.state_processor.exports import REPORTS, EntryExports, PlannedExports, Report
-from beadline.state_processor.operator_lists import operator_states
 from beadline.state_processor.rows import ENTRIES, ExistingRows, TableRows, Target, TimerRows
 from beadline.state_processor.slices import slices_of
 from beadline.state_processor.tasks import Tasks
@@ -61,7 +60,6 @@ def publish(tasks: Tasks, snapshot: Snapshot, drafts: Sequence[OperatorDraft], f
 
 
 def _take_over(tasks: Tasks, shell: Snapshot, staged: str, now: int) -> tuple[list[Export], list[Exported]]:
-    """Export what stays as it was."""
     plan = plan_of(shell, staged)
     if not plan.tasks:
         return [], []

@@ -21,32 +21,17 @@ from beadline.state_processor.slices import slices_of
 from beadline.state_processor.tasks import Tasks
 
 _OPERATORS = StructType(
-    [
-        StructField("uid", StringType(), False),
-        StructField("name", StringType(), False),
-        StructField("generated_uid", BooleanType(), False),
-        StructField("parallelism", IntegerType(), False),
-        StructField("max_parallelism", IntegerType(), False),
-        StructField("key_type", StringType()),
-        StructField("states", ArrayType(StringType(), False), False),
-        StructField("keyed_bytes", LongType(), False),
-        StructField("operator_bytes", LongType(), False),
-        StructField("total_bytes", LongType(), False),
-    ]
+    [StructField(name, StringType(), False) for name in ("uid", "name")]
+    + [StructField("generated_uid", BooleanType(), False)]
+    + [StructField(name, IntegerType(), False) for name in ("parallelism", "max_parallelism")]
+    + [StructField("key_type", StringType()), StructField("states", ArrayType(StringType(), False), False)]
+    + [StructField(name, LongType(), False) for name in ("keyed_bytes", "operator_bytes", "total_bytes")]
 )
 _STATES = StructType(
-    [
-        StructField("uid", StringType(), False),
-        StructField("name", StringType(), False),
-        StructField("scope", StringType(), False),
-        StructField("kind", StringType(), False),
-        StructField("windowed", BooleanType(), False),
-        StructField("descriptor", StringType()),
-        StructField("key_type", StringType()),
-        StructField("type", StringType()),
-        StructField("map_key_type", StringType()),
-        StructField("ttl_ms", LongType()),
-    ]
+    [StructField(name, StringType(), False) for name in ("uid", "name", "scope", "kind")]
+    + [StructField("windowed", BooleanType(), False)]
+    + [StructField(name, StringType()) for name in ("descriptor", "key_type", "type", "map_key_type")]
+    + [StructField("ttl_ms", LongType())]
 )
 
 
@@ -96,20 +81,16 @@ class SavepointReader:
             keyed = sum(handle.size for handle in operator.keyed if handle is not None)
             own = sum(states.size for states in operator.operator_state if states is not None)
             total = sum(operator.subtask_size(subtask) for subtask in range(operator.parallelism))
-            rows.append(
-                (
-                    operator.uid,
-                    operator.name,
-                    operator.generated_uid,
-                    operator.parallelism,
-                    operator.max_parallelism,
-                    readable(operator.key_type) if operator.key_type else None,
-                    sorted(state.name for state in self._catalog.states(operator.uid)),
-                    keyed,
-                    own,
-                    total,
-                )
+            about = (
+                operator.uid,
+                operator.name,
+                operator.generated_uid,
+                operator.parallelism,
+                operator.max_parallelism,
             )
+            key_type = readable(operator.key_type) if operator.key_type else None
+            states = sorted(state.name for state in self._catalog.states(operator.uid))
+            rows.append((*about, key_type, states, keyed, own, total))
         return self._tasks.spark.createDataFrame(rows, _OPERATORS)
 
     def states(self, uid: str | None = None) -> DataFrame:

@@ -165,7 +165,6 @@ class DiffRead:
 
 
 def _chunks(items: Iterable[Any]) -> Iterator[Any]:
-    """Lists of bounded length."""
     ahead = iter(items)
     while chunk := list(islice(ahead, _ROWS)):
         yield chunk

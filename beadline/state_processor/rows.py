@@ -212,7 +212,6 @@ def _milliseconds(cell: Any, key: Any, owner: str) -> int:
 
 
 def _window(cell: Any, key: Any, owner: str) -> Any:
-    """A window as a slot has it."""
     if cell is None:
         return GlobalWindow.get()
     bounds = cell.get("start"), cell.get("end")

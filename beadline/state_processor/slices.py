@@ -22,8 +22,6 @@ _TASKS_PER_SLOT = 4
 
 @dataclass(frozen=True)
 class Slice:
-    """Some key groups of a subtask's state."""
-
     segments: tuple[SegmentRef, ...]
     groups: range
     max_parallelism: int
@@ -58,7 +56,6 @@ def share_of(size: int, slots: int) -> int:
 
 
 def owner_of(operator: OperatorSnapshot, groups: range) -> KeyedStateHandle | None:
-    """The handle of the subtask that owns these key groups."""
     for subtask, handle in enumerate(operator.keyed):
         if groups.start in key_group_range(subtask, operator.parallelism, operator.max_parallelism):
             return handle

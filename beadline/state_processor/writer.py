@@ -246,7 +246,6 @@ class SavepointWriter:
         return publish(self._tasks, snapshot, list(self._drafts.values()), folder)
 
     def _draft(self, uid: str) -> OperatorDraft:
-        """An operator, new if it is not there yet."""
         if not uid:
             raise ConfigurationError("an operator needs a uid that is not empty")
         if uid not in self._drafts:

@@ -309,8 +309,6 @@ class Harness:
 
 
 class _WithTimestamp(ProcessFunction):
-    """Pairs each element with its timestamp."""
-
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
         timestamp = ctx.timestamp()
         yield value, None if timestamp == MIN_WATERMARK else timestamp

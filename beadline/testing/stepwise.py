@@ -159,7 +159,6 @@ class SteppedJob:
         return self._master.wait(0)
 
     def close(self) -> None:
-        """End the job; functions are closed."""
         _end(self._master)
 
     # -- looking
@@ -197,7 +196,6 @@ class SteppedJob:
         return read_snapshot(self.savepoint(directory)).with_segments(inlined)
 
     def savepoint(self, directory: str) -> str:
-        """Take a savepoint and give its path."""
         self._rounds.call()
         answer = self._master.trigger(CheckpointKind.SAVEPOINT, directory, format=SavepointFormatType.NATIVE)
         return answer.result()

@@ -21,8 +21,6 @@ _LOCAL_CHANNEL = 1 << 30
 
 
 class Target(Protocol):
-    """Takes what an operator emits."""
-
     def records(self, records: list[Any], timestamps: Timestamps) -> None: ...
 
     def control(self, element: Any) -> None: ...
@@ -70,8 +68,6 @@ def is_tagged(result: Any) -> bool:
 
 
 class Output:
-    """The main output and the side outputs of one operator subtask."""
-
     def __init__(
         self, operator: str | PlanNode, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]
     ) -> None:
@@ -84,7 +80,6 @@ class Output:
         self._side: dict[str, list[Target]] = {}
 
     def connect(self, targets: list[tuple[str | None, Target]]) -> None:
-        """Set the targets of the step that begins."""
         self._main = [target for tag, target in targets if tag is None]
         self._side = {}
         for tag, target in targets:
@@ -131,7 +126,6 @@ class Output:
             target.records(own, timestamps)
 
     def control(self, element: Any) -> None:
-        """Send a watermark or idleness on."""
         for target in self._main:
             target.control(element)
         for targets in self._side.values():

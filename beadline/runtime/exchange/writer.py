@@ -73,7 +73,6 @@ class ChannelWriter:
         self._send: Callable[[WireRow], None]
 
     def begin(self, step: int, send: Callable[[WireRow], None]) -> None:
-        """Start a step with empty outboxes."""
         self._send = send
         self.sent_bytes = 0
         self._outboxes = [_Outbox() for _ in range(self.target.parallelism)]
@@ -232,8 +231,6 @@ class HashWriter(ChannelWriter):
 
 
 class _IndexedWriter(ChannelWriter):
-    """Chooses one destination per record."""
-
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
         outboxes = self._outboxes
         for position, record in enumerate(records):

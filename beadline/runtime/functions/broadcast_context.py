@@ -20,7 +20,6 @@ from beadline.state.operator.states import OperatorBroadcastState
 
 
 def _no_key(operator: str) -> NoKey:
-    """The slot of the broadcast side."""
     return NoKey(
         lambda: (
             f"operator '{operator}': there is no current key in process_broadcast_element(), so keyed state and "
@@ -30,8 +29,6 @@ def _no_key(operator: str) -> NoKey:
 
 
 class _View(ReadOnlyBroadcastState[Any, Any]):
-    """What both sides can read."""
-
     _state: OperatorBroadcastState
 
     def contains(self, key: Any) -> bool:
@@ -178,8 +175,6 @@ class BroadcastContexts:
 
 
 class _Timed:
-    """The clocks, for every context."""
-
     def __init__(self, clock: Clock, views: _Views) -> None:
         self._clock = clock
         self._views = views

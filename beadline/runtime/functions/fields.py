@@ -22,7 +22,6 @@ def fingerprint(function: Function) -> dict[str, Any]:
 
 
 def changed(before: dict[str, Any], function: Function) -> list[str]:
-    """Names of the fields that are new, gone or different."""
     after = fingerprint(function)
     # In tuples, where a NaN equals itself.
     return sorted(name for name in before.keys() | after.keys() if (before.get(name),) != (after.get(name),))

@@ -32,7 +32,6 @@ class Printed:
         self._cut = 0
 
     def say(self, text: str) -> None:
-        """User code writes to its standard output."""
         kept = text[: self._room]
         self._room -= len(kept)
         self._cut += len(text) - len(kept)
@@ -40,7 +39,6 @@ class Printed:
             self._pieces.append((False, kept))
 
     def lines(self, lines: list[str]) -> None:
-        """A print sink writes lines."""
         if lines:
             self._end_line()
             self._pieces.append((True, "\n".join(lines) + "\n"))

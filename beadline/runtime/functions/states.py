@@ -110,14 +110,12 @@ class FunctionStates:
         return self._sealed_if_before < header.step and self._backend.version == named
 
     def begin(self, header: StepHeader, handle: OperatorStateHandle | None, read: Read) -> None:
-        """Bring the states to the version that the step begins with."""
         self._header = header
         self._base = None if handle is None else handle.version
         if self._backend is not None:
             self._backend.load(handle, read)
 
     def initialize(self) -> None:
-        """Let new functions take up their state."""
         for function in self._stateful:
             if isinstance(function, CheckpointedFunction):
                 assert self._backend is not None
@@ -152,7 +150,6 @@ class FunctionStates:
     # -- the end of a step
 
     def snapshot(self) -> None:
-        """Ask functions for their state."""
         for function in self._stateful:
             if isinstance(function, CheckpointedFunction):
                 self._call(function.snapshot_state, SnapshotContext(self._header))
@@ -208,8 +205,6 @@ class FunctionStates:
 
 
 class FunctionStateStore(OperatorStateStore):
-    """Where one function gets its operator state from."""
-
     def __init__(self, backend: OperatorStateBackend, owner: Any) -> None:
         self._backend = backend
         self._owner = owner
@@ -228,8 +223,6 @@ class FunctionStateStore(OperatorStateStore):
 
 
 class InitializationContext(FunctionInitializationContext):
-    """What ``initialize_state`` is given."""
-
     def __init__(self, header: StepHeader, operator_store: OperatorStateStore, keyed_store: KeyedStateStore) -> None:
         self._header = header
         self._operator_store = operator_store
@@ -249,8 +242,6 @@ class InitializationContext(FunctionInitializationContext):
 
 
 class SnapshotContext(FunctionSnapshotContext):
-    """What ``snapshot_state`` is given."""
-
     def __init__(self, header: StepHeader) -> None:
         self._header = header
 

@@ -105,17 +105,8 @@ class AsyncOperator(FunctionOperator[AsyncSpec]):
         if len(self._records) >= self._limit:
             self._work_off()
 
-    def control(self, channel: int, element: Any) -> None:
-        if element == IDLE:
-            was_idle = self.gate.idle
-            moved = self.gate.mark_idle(channel)
-        else:
-            was_idle = True
-            moved = self.gate.advance(channel, element)
-        if moved is not None:
-            self._elements.append((len(self._records), moved))
-        if self.gate.idle and not was_idle:
-            self._elements.append((len(self._records), IDLE))
+    def take_up(self, element: Any) -> None:
+        self._elements.append((len(self._records), element))
 
     def end_step(self) -> None:
         self._work_off()
@@ -130,10 +121,8 @@ class AsyncOperator(FunctionOperator[AsyncSpec]):
             if end > start:
                 self._emit(records, produced, start, end, what)
                 start = end
-            elif what == IDLE:
-                self.output.control(IDLE)
-            elif what.__class__ is int:
-                self.watermark(what)
+            elif what == IDLE or what.__class__ is int:
+                super().take_up(what)
 
     def _emit(self, records: list[Any], produced: list[Any], start: int, end: int, timestamps: Timestamps) -> None:
         results: list[Any] = []

@@ -137,21 +137,21 @@ class Operator(Generic[SpecT]):
         raise NotImplementedError
 
     def control(self, channel: int, element: Any) -> None:
-        """A watermark or idleness on one channel."""
-        if element == IDLE:
-            was_idle = self.gate.idle
-            moved = self.gate.mark_idle(channel)
-            if moved is not None:
-                self.watermark(moved)
-            if self.gate.idle and not was_idle:
-                self.output.control(IDLE)
-            return
-        moved = self.gate.advance(channel, element)
+        was_idle = self.gate.idle
+        moved = self.gate.mark_idle(channel) if element == IDLE else self.gate.advance(channel, element)
         if moved is not None:
-            self.watermark(moved)
+            self.take_up(moved)
+        if element == IDLE and self.gate.idle and not was_idle:
+            self.take_up(IDLE)
+
+    def take_up(self, element: Any) -> None:
+        """The operator's own watermark moved, or it is idle now."""
+        if element == IDLE:
+            self.output.control(IDLE)
+        else:
+            self.watermark(element)
 
     def watermark(self, watermark: int) -> None:
-        """The operator's own watermark moved."""
         self.output.control(watermark)
 
     def end_step(self) -> None:
@@ -161,7 +161,6 @@ class Operator(Generic[SpecT]):
         """No more input will come, ever."""
 
     def finish(self, ack: SubtaskAck) -> None:
-        """Fill in what happened."""
         ack.records_in = self.records_in
         ack.local = dumps((self.gate.snapshot(), self.snapshot()))
         ack.watermark = self.gate.current
@@ -174,7 +173,6 @@ class Operator(Generic[SpecT]):
         return tuple(sorted(keyed + self.states.descriptions(), key=lambda state: (state.scope, state.name)))
 
     def descriptors(self) -> dict[tuple[str, str], StateDescriptor]:
-        """Of all states that were asked for so far, by scope and name."""
         keyed = self.backend.descriptors() if self.backend is not None else {}
         found = {(KEYED, name): descriptor for name, descriptor in keyed.items()}
         found.update(((OPERATOR, name), descriptor) for name, descriptor in self.states.descriptors().items())

@@ -42,7 +42,6 @@ class DeclaredStates:
 
 
 def may_have_state(node: PlanNode) -> bool:
-    """Whether an operator can have keyed or operator state."""
     parts = [*node.spec.functions(), getattr(node.spec, "source", None), getattr(node.spec, "sink", None)]
     return node.keyed or isinstance(node.spec, BroadcastSpec) or any(map(has_own_state, parts))
 

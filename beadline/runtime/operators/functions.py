@@ -119,8 +119,6 @@ class FilterOperator(_UserFunctionOperator):
 
 
 class _ManyOperator(_UserFunctionOperator):
-    """Each call gives any number of results."""
-
     def _loop(
         self,
         call: Callable[[Any], Iterable[Any] | None],

@@ -31,8 +31,6 @@ class JoinWindowOperator(WindowOperator):
 
 
 class PairContext(ProcessJoinFunction.Context):
-    """The times of the current pair."""
-
     def __init__(self) -> None:
         self.left = self.right = MIN_WATERMARK
 

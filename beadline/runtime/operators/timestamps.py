@@ -218,7 +218,6 @@ class GeneratedWatermarksOperator(TimestampsOperator):
                 self.output.control(IDLE)
 
     def _send(self) -> None:
-        """The periodic call."""
         try:
             self._generator.on_periodic_emit(self._said)
         except Exception as error:

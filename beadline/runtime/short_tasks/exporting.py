@@ -75,7 +75,6 @@ Exported: TypeAlias = tuple[tuple[str, SegmentRef], ...]
 
 
 def export_in_worker(shipment: Any, context: RunContext, now: int, exports: tuple[Export, ...]) -> list[Exported]:
-    """Write some exports of one task, in their order."""
     worker.enter_execution(context, shipment)
     with no_collection():
         return [export(each, now) for each in exports]

@@ -136,8 +136,6 @@ def _migrate_keyed(
 
 
 class _TableConverter:
-    """Converts the settled contents of one table."""
-
     def __init__(self, operator: str, change: StateChange, now: int) -> None:
         self._operator = operator
         self._change = change
@@ -203,7 +201,6 @@ def _shown(slot: Any, namespaced: bool) -> str:
 
 
 def _readable_value(stored: Any) -> str:
-    """What an entry holds, as far as it is known."""
     try:
         if stored.__class__ is tuple and len(stored) == 2 and isinstance(stored[1], list):
             return shorten([thaw_as_written(item) for item in stored[1]])

@@ -51,8 +51,6 @@ def _naming(operator: Operator[Any]) -> Iterator[None]:
 
 
 class Task:
-    """The work of one level in one partition."""
-
     def __init__(self, execution: WorkerExecution, header: StepHeader, level: int, partition: int) -> None:
         self._execution = execution
         self._plan = execution.plan

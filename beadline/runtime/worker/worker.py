@@ -46,8 +46,6 @@ def set_main_classes(classes: dict[str, type]) -> None:
 
 
 class WorkerExecution:
-    """One execution as seen by one worker."""
-
     def __init__(self, execution: str, packed: Packed, state_root: str) -> None:
         self.execution = execution
         self._packed = packed

@@ -119,7 +119,6 @@ class KeyedBackend:
         return handle
 
     def descriptors(self) -> dict[str, StateDescriptor]:
-        """Of all states that were asked for so far, by name."""
         return {name: descriptor for name, (descriptor, _, _) in self._handles.items()}
 
     def descriptions(self) -> list[StateDescription]:

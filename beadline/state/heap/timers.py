@@ -62,7 +62,6 @@ class TimerTable(Table):
                     yield timestamp, slot
 
     def first(self) -> int | None:
-        """The earliest pending time."""
         heap = self._heap
         while heap and not self._any_pending(heap[0]):
             heapq.heappop(heap)

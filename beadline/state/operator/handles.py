@@ -54,7 +54,6 @@ class StateContent:
 
 
 def encode(content: StateContent) -> bytes:
-    """The bytes of a state, with a checksum."""
     payload = dumps((content.mode, content.items))
     return b"".join((_MAGIC, xxhash.xxh3_64_digest(payload), payload))
 
@@ -147,7 +146,6 @@ class OperatorStateHandle:
 
     @property
     def paths(self) -> set[str]:
-        """The files of the subtask's own parts."""
         return {part.path for ref in self.states.values() for part in ref.own_parts if part.path is not None}
 
 
@@ -255,7 +253,6 @@ def redistribute_handles(
 
 
 def read_ref(ref: StateRef, read: Read) -> StateContent:
-    """The content of all parts of a reference."""
     return StateContent(ref.mode, [item for part in ref.parts for item in read_part(part, ref.mode, read)])
 
 

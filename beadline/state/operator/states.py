@@ -55,11 +55,9 @@ class _Held:
     dirty = True
 
     def load(self, parts: list[list[Any]], own: tuple[int, ...]) -> None:
-        """Take up what is stored."""
         raise NotImplementedError
 
     def stored(self) -> list[Any]:
-        """What is to be stored."""
         raise NotImplementedError
 
 
@@ -173,7 +171,6 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
         return self.look_through(key, value) if value.__class__ is Frozen else value
 
     def look_through(self, key: Any, frozen: Any) -> Any:
-        """What an entry that is frozen holds."""
         live = self._live.get(key, MISSING)
         if live is MISSING:
             live = self._live[key] = thaw(frozen)
@@ -367,11 +364,9 @@ class OperatorStateBackend:
         return held  # type: ignore[no-any-return]
 
     def descriptors(self) -> dict[str, StateDescriptor]:
-        """Of all states that were asked for so far, by name."""
         return {name: descriptor for name, (_, descriptor, _) in self._states.items() if descriptor is not None}
 
     def descriptions(self) -> list[StateDescription]:
-        """Of all states that were asked for so far."""
         return [_described(name, state.mode, descriptor) for name, (state, descriptor, _) in self._states.items()]
 
     def broadcast_states(self) -> Iterator[OperatorBroadcastState]:

@@ -98,7 +98,6 @@ class KeyedColumns:
     # -- rows become entries
 
     def table(self, batch: pa.RecordBatch | pa.Table, key_groups: range | None = None) -> TableChanges:
-        """The entries of some rows."""
         changes: Changes = {}
         for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
             self._add(changes, part if key_groups is None else within(part, key_groups))
@@ -140,7 +139,6 @@ class KeyedColumns:
 
 
 def within(batch: pa.RecordBatch, key_groups: range) -> pa.RecordBatch:
-    """The rows of some key groups."""
     import pyarrow.compute as pc
 
     groups = batch.column(GROUP)

@@ -170,7 +170,6 @@ def _flattened(groups: Sequence[Collection[Any] | None]) -> tuple[list[int], lis
 
 
 def _owners(offsets: list[int], positions: Iterable[int]) -> set[int]:
-    """The groups that hold these positions."""
     return {bisect_right(offsets, position) - 1 for position in positions}
 
 

@@ -27,8 +27,6 @@ _BATCH = 8192
 
 
 class OperatorColumns:
-    """The columns of one operator state."""
-
     def __init__(self, description: StateDescription) -> None:
         self._pairs = description.kind in (BROADCAST, KEYED_RAW)
         self._value = BYTE_STRINGS if description.kind in (RAW, KEYED_RAW) else column_of_text(description.type)

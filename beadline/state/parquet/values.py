@@ -69,7 +69,6 @@ class Column:
         return self.build([unfreeze(value) if value.__class__ is Frozen else value for value in values])
 
     def read_frozen(self, array: pa.Array) -> list[Any]:
-        """The values as a store keeps them."""
         values = self.read(array)
         return values if self.immutable else list(map(freeze, values))
 
@@ -218,7 +217,6 @@ class PickledColumn(Column):
 
 
 def pickled(value: Any) -> bytes:
-    """The pickle of a value, which may be frozen already."""
     kept = value if value.__class__ is Frozen else freeze(value)
     return kept if kept.__class__ is Frozen else dumps(kept)
 

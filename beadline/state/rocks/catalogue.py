@@ -31,8 +31,6 @@ class Known:
 
 
 class Catalogue:
-    """The tables by name."""
-
     def __init__(self, max_parallelism: int) -> None:
         self._max_parallelism = max_parallelism
         self._tables: dict[str, Known] = {}
@@ -65,7 +63,6 @@ class Catalogue:
         return TableChanges(known.kind, known.namespaced, changes)
 
     def fill(self, batch: Batch, name: str, table: TableChanges) -> None:
-        """Add the rows of some changes to a batch."""
         known = self.known(name, table.kind, table.namespaced)
         if known.kind == "value":
             batch.values(known.keys, table.changes)

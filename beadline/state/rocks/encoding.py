@@ -166,7 +166,6 @@ class RowKeys:
         return row[:end], row[end:]
 
     def slot_from(self, row: bytes) -> Any:
-        """The slot of a row whose slot is plain."""
         part = row[_HEAD_AND_GROUP:]
         if not self.namespaced:
             return decode_key(split_escaped(part)[0] if self._followed else part)
@@ -202,7 +201,6 @@ class TimerKeys:
 
 
 def pack(value: Any) -> bytes:
-    """A value as a table keeps it."""
     return _FROZEN + value if value.__class__ is Frozen else marshal.dumps(value)
 
 
@@ -216,7 +214,6 @@ def unpack(data: bytes) -> Any:
 
 
 def owned(owner: Any, data: bytes) -> bytes:
-    """A value with the owner of its row."""
     name = dumps(owner)
     return _OWNED + len(name).to_bytes(4, "big") + name + data
 

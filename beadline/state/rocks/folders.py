@@ -98,7 +98,6 @@ class Workplace:
             raise StepError(f"can't make the folder {self.folder} for RocksDB: {error}") from error
 
     def new_folder(self, name: str) -> str:
-        """A folder for a database of this worker's own."""
         return os.path.join(self.folder, f"{name}-{uuid.uuid4().hex[:8]}")
 
     def enter(self) -> None:

@@ -89,7 +89,6 @@ class RocksStore(Store):
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
         return self._own or self._common
 
     @property
@@ -215,7 +214,6 @@ class RocksStore(Store):
         return Batch(self._database, self._rows, self._empty, into)
 
     def _seal(self, batch: Batch, version: str) -> None:
-        """Write a batch with the version that it completes."""
         batch.batch.put(_TABLES, self._catalogue.dump())
         batch.batch.put(_VERSION, version.encode())
         self._database.write(batch.batch, self._unlogged)

@@ -52,7 +52,6 @@ class Remembered:
         Remembered.all.add(self)
 
     def take(self, changes: Changes, write_later: bool) -> None:
-        """The changes that lead to the next version."""
         self.values.update(changes)
         if write_later:
             self.unwritten.update(changes)
@@ -148,8 +147,6 @@ class _Base:
 
 
 class ValueRows(_Base):
-    """The base of a value table."""
-
     def __init__(
         self, database: Any, rows: Rows, keys: RowKeys, remembered: Remembered, settle: Callable[[], None]
     ) -> None:
@@ -193,8 +190,6 @@ class ValueRows(_Base):
 
 
 class _OverRows(Table):
-    """What tables with one of these bases share."""
-
     __slots__ = ()
     base: Any
 
@@ -204,8 +199,6 @@ class _OverRows(Table):
 
 
 class RocksValueTable(_OverRows, ValueTable):
-    """Values over RocksDB."""
-
     __slots__ = ()
 
     def peek(self, slot: Any) -> Any:
@@ -214,8 +207,6 @@ class RocksValueTable(_OverRows, ValueTable):
 
 
 class ListRows(_Base):
-    """The base of a list table."""
-
     def __init__(self, database: Any, rows: Rows, keys: RowKeys, chunk_keys: RowKeys) -> None:
         super().__init__(rows, keys)
         seen: dict[Any, Any] = {}
@@ -239,8 +230,6 @@ class ListRows(_Base):
 
 
 class RocksListTable(_OverRows, ListTable):
-    """Lists over RocksDB."""
-
     __slots__ = ()
 
 

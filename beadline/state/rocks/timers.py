@@ -12,8 +12,6 @@ from beadline.state.rocks.tables import Rows
 
 
 class TimerRows:
-    """The base of a timer table."""
-
     def __init__(self, database: Any, rows: Rows, keys: TimerKeys) -> None:
         self._read = database.get
         self._rows = rows

@@ -212,7 +212,6 @@ class SortedFiles:
         return True
 
     def finish(self) -> None:
-        """Hand over what was written."""
         if self._writer is None:
             return
         import rocksdict

@@ -52,7 +52,6 @@ class Draft:
 
     @property
     def digest(self) -> str:
-        """A name for the content."""
         return self._long.hexdigest()
 
     def publish(self, name: str, durable: bool = False) -> str:

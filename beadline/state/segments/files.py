@@ -244,8 +244,6 @@ def is_folder(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """A name in a folder."""
-
     name: str
     folder: bool
 
@@ -287,7 +285,6 @@ def make_folder(path: str) -> None:
 
 
 def delete_file(path: str) -> None:
-    """Remove a file; it may be gone already."""
     local = local_path(path)
     with contextlib.suppress(FileNotFoundError):
         if local is None:
@@ -298,7 +295,6 @@ def delete_file(path: str) -> None:
 
 
 def delete_folder(path: str) -> None:
-    """Remove a folder and what is in it; it may be gone already."""
     local = local_path(path)
     with contextlib.suppress(FileNotFoundError):
         if local is None:

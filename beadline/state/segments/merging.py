@@ -75,8 +75,6 @@ _Bounds = tuple[bytes | None, bytes | None]
 
 
 class _Source:
-    """One of the segments."""
-
     def __init__(
         self, segment: SegmentRef, read_range: ReadSegmentRange, key_groups: range, tables: Collection[str] | None
     ) -> None:
@@ -146,7 +144,6 @@ class _Shelf:
         return loaded
 
     def forget_before(self, key_group: int) -> None:
-        """Drop blocks that end before a key group."""
         for place, (block, _) in list(self._kept.items()):
             if block.last < key_group:
                 del self._kept[place]
@@ -159,7 +156,6 @@ def weight_of(block: Block) -> float:
 
 
 def _both(one: range, other: range) -> range:
-    """The key groups in both ranges."""
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 

@@ -128,7 +128,6 @@ class SegmentWriter:
         self._offset += len(data)
 
     def finish(self) -> None:
-        """Write the index."""
         if not self._index:
             return
         head: dict[str, Any] = {"max_parallelism": self._max_parallelism, "blocks": self._index}
@@ -170,7 +169,6 @@ def _grouped_rows(changes: Changes, namespaced: bool, max_parallelism: int) -> R
 
 
 def sorted_rows(changes: Changes, namespaced: bool, max_parallelism: int) -> Rows:
-    """Key groups, slots and changes by key group and encoded key."""
     buckets: defaultdict[int, list[tuple[bytes, Any, Any]]] = defaultdict(list)
     hashed = hash_encoded
     for slot, change in changes.items():
@@ -235,7 +233,6 @@ class SegmentReader(ABC):
                 yield block.name, self.load(block)(key_groups)
 
     def content(self, key_groups: range | None = None) -> SegmentContent:
-        """The changes of some key groups."""
         content: SegmentContent = {}
         for name, part in self.parts(key_groups):
             add_part(content, name, part)
