@@ -11,8 +11,6 @@ from typing import Any
 from beadline.api.function import FilterFunction
 from beadline.errors import TypeMismatchError
 
-__all__ = ["Condition", "ConditionContext", "as_condition"]
-
 
 class ConditionContext(ABC):
     """What a condition with two parameters is told: ``lambda event, ctx: …``."""

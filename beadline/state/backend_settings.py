@@ -10,8 +10,6 @@ from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
 from beadline.state.segments.files import local_path
 
-__all__ = ["KEYS", "BackendSettings", "RocksSettings", "require_rocksdict"]
-
 TYPE = "state.backend.type"
 _ROCKS = "state.backend.rocksdb."
 DIRECTORIES = _ROCKS + "localdir"

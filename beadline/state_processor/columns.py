@@ -71,13 +71,12 @@ class Shown:
     """A column of a DataFrame: values of the state in, an Arrow array out.
 
     Each process makes its own, because each decides which classes a type may name.
+
+    :param what: names the values in errors: the value of state '…'
+    :param type_name: the declared type as a person writes it
     """
 
     def __init__(self, name: str, what: str, type_name: str, make: Callable[[], Column]) -> None:
-        """
-        :param what: names the values in errors: the value of state '…'
-        :param type_name: the declared type as a person writes it
-        """
         self.name = name
         self._what = what
         self._type_name = type_name

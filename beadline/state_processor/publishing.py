@@ -21,8 +21,17 @@ from beadline.state.cells import declared
 from beadline.state.parquet.layout import safe_name
 from beadline.state.segments.files import is_folder, join, local_path, size_of
 from beadline.state_processor.drafts import OperatorDraft, operator_states
-from beadline.state_processor.exports import REPORTS, EntryExports, PlannedExports, Report
-from beadline.state_processor.rows import ENTRIES, ExistingRows, TableRows, Target, TimerRows
+from beadline.state_processor.entries import (
+    ENTRIES,
+    REPORTS,
+    EntryExports,
+    ExistingRows,
+    PlannedExports,
+    Report,
+    TableRows,
+    Target,
+    TimerRows,
+)
 from beadline.state_processor.slices import slices_of
 from beadline.state_processor.tasks import Tasks
 

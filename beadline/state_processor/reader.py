@@ -15,9 +15,8 @@ from beadline.state.description import StateDescription
 from beadline.state.operator.handles import BROADCAST, LIST, UNION
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.columns import key_column, value_column
-from beadline.state_processor.comparing import pairs_of
 from beadline.state_processor.reading import DiffRead, KeyedRead, OperatorRead, TimersRead, parts_of
-from beadline.state_processor.slices import slices_of
+from beadline.state_processor.slices import pairs_of, slices_of
 from beadline.state_processor.tasks import Tasks
 
 _OPERATORS = StructType(

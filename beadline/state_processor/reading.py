@@ -19,8 +19,7 @@ from beadline.state.segments.files import read_segment
 from beadline.state.segments.segment import TableChanges
 from beadline.state.segments.version import SegmentRef
 from beadline.state_processor.columns import WINDOW, Shown
-from beadline.state_processor.comparing import Pair, differences
-from beadline.state_processor.slices import Slice
+from beadline.state_processor.slices import Pair, Slice, differences
 
 _ROWS = 4096
 

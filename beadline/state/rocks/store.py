@@ -127,7 +127,7 @@ class RocksStore(Store):
     def _leave(self) -> None:
         if self._entered:
             self._entered = False
-            folders.leave_workplace(self._workplace)
+            self._workplace.leave()
 
     def _follow(self, handle: KeyedStateHandle, read: Read) -> None:
         segments = handle.after(self.version)

@@ -273,7 +273,7 @@ def test_spark_says_where_local_files_go(monkeypatch: pytest.MonkeyPatch, tmp_pa
     places = [folders.enter_workplace(settings, "r", i) for settings, i in ((COMMON, 0), (COMMON, 1), (given, 5))]
     assert [place.execution_folder for place in places] == [f"{tmp_path}/{root}/beadline-rocksdb/r" for root in "abc"]
     for place in places:
-        folders.leave_workplace(place)
+        place.leave()
         assert not os.path.exists(place.execution_folder)
 
 

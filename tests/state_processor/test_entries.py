@@ -17,8 +17,7 @@ from beadline.state.cells import maker_of
 from beadline.state.codec import loads, thaw
 from beadline.state.key_groups import key_group_of, subtask_of_key_group
 from beadline.state.segments.segment import decode_segment
-from beadline.state_processor.exports import EntryExports
-from beadline.state_processor.rows import ENTRIES, TableRows, Target, TimerRows
+from beadline.state_processor.entries import ENTRIES, EntryExports, TableRows, Target, TimerRows
 from tests.state_processor.functions import Order
 
 TARGET = Target(3, 13)
