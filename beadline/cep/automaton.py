@@ -108,7 +108,7 @@ class Automaton:
 
     def _stage_test(self, stage: Pattern) -> Test | None:
         if stage._condition is None and stage._contiguity in Contiguity.NEGATIVE:
-            return self._test(Condition(_anything, False))
+            return self._test(Condition(anything, False))
         return self._test(stage._condition)
 
     def _test(self, condition: Condition | None) -> Test | None:
@@ -196,5 +196,5 @@ class Automaton:
         return not any(test.with_context for test in self.tests)
 
 
-def _anything(event: Any) -> bool:
+def anything(event: Any) -> bool:
     return True

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from beadline.cep.automaton import ALWAYS, MATCH, NEVER, NOT_NEXT, PENDING, Automaton, Node, Test
+from beadline.cep.automaton import ALWAYS, MATCH, NEVER, NOT_NEXT, PENDING, Automaton, Node, Test, anything
 from beadline.cep.conditions import ConditionContext
 from beadline.errors import ConfigurationError
 
@@ -77,10 +77,10 @@ class Matcher:
         first = automaton.first_tests
         plain = [test.call for test in first if test is not None and not test.with_context]
         #: Whether a match could begin with an event; False is certain, and cheap to find.
-        self.begins = _any_holds(plain) if len(plain) == len(first) else _always
+        self.begins = _any_holds(plain) if len(plain) == len(first) else anything
         every = [test.call for test in automaton.tests]
         #: Whether an event could make a difference to any partial match, now or later; False is certain.
-        self.matters = _any_holds(every) if automaton.skips_what_nothing_takes else _always
+        self.matters = _any_holds(every) if automaton.skips_what_nothing_takes else anything
 
     def as_match(self, path: Path) -> dict[str, list[Any]]:
         """The events by the names of their stages, in the order of the stages."""
@@ -249,10 +249,6 @@ def _any_holds(calls: list[Callable[[Any], Any]]) -> Callable[[Any], bool]:
         return False
 
     return holds
-
-
-def _always(event: Any) -> bool:
-    return True
 
 
 def _first(match: Held) -> int:

@@ -253,8 +253,7 @@ def encode_slot(slot: Any, namespaced: bool) -> bytes:
 
 
 class KeyRouter:
-    """Finds the subtask of a key, remembering keys it has seen: records repeat keys far more than they bring new
-    ones."""
+    """Finds the subtask of a key. It remembers keys: records repeat them far more than they bring new ones."""
 
     _REMEMBER = 1 << 18
 

@@ -15,7 +15,6 @@ from beadline.state.codec import thaw
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import unboxed
 from beadline.state.operator.handles import read_part
-from beadline.state.segments.files import read_segment
 from beadline.state.segments.segment import TableChanges
 from beadline.state.segments.version import SegmentRef
 from beadline.state_processor.columns import WINDOW, Shown
@@ -111,7 +110,7 @@ class OperatorRead:
 
     def __call__(self, piece: tuple[int, SegmentRef]) -> Iterator[pa.RecordBatch]:
         subtask, part = piece
-        for items in _chunks(read_part(part, self.mode, read_segment)):
+        for items in _chunks(read_part(part, self.mode)):
             if self.key is not None:
                 arrays = [self.key.array([key for key, _ in items])]
                 arrays.append(self.value.array([thaw(value) for _, value in items]))

@@ -33,6 +33,8 @@ _CHUNK_BYTES = 1 << 20
 _SIMPLE_KEYS = frozenset({str, int})
 
 Timestamps = list[int] | None
+#: Per destination: next seq, record count, and the digest of the channel.
+Ends = list[tuple[int, int, int, str]]
 
 
 class _Outbox:
@@ -136,8 +138,8 @@ class ChannelWriter:
                         raise UserCodeError(self.source.name, record, error) from error
             raise
 
-    def finish(self) -> list[tuple[int, int, int, str]]:
-        """Send what waits. Gives, per destination: next seq, record count, and the digest of the channel."""
+    def finish(self) -> Ends:
+        """Send what waits."""
         ends = []
         for destination, outbox in enumerate(self._outboxes):
             self._flush(destination, outbox)

@@ -30,7 +30,7 @@ from beadline.graph.plan import PlanNode
 from beadline.runtime.messages import StepHeader
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_range
-from beadline.state.operator.handles import KEYED_RAW, LIST, RAW, UNION, OperatorStateHandle, Read, store
+from beadline.state.operator.handles import KEYED_RAW, LIST, RAW, UNION, OperatorStateHandle, store
 from beadline.state.operator.states import OperatorBroadcastState, OperatorStateBackend
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.version import SegmentRef
@@ -109,11 +109,11 @@ class FunctionStates:
         named = None if handle is None else handle.version
         return self._sealed_if_before < header.step and self._backend.version == named
 
-    def begin(self, header: StepHeader, handle: OperatorStateHandle | None, read: Read) -> None:
+    def begin(self, header: StepHeader, handle: OperatorStateHandle | None) -> None:
         self._header = header
         self._base = None if handle is None else handle.version
         if self._backend is not None:
-            self._backend.load(handle, read)
+            self._backend.load(handle)
 
     def initialize(self) -> None:
         for function in self._stateful:

@@ -118,8 +118,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 class LookupOperator(FunctionOperator[LookupSpec]):
-    """Joins each element with the rows that have its key. Each result gets new row objects, so that nobody can change
-    the table."""
+    """Joins each element with the rows of its key. Each result gets new rows, so that nobody can change the table."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

@@ -15,8 +15,7 @@ from beadline.state.segments.segment import SegmentWriter
 
 
 def merge_in_worker(shipment: Any, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
-    """Merge some segments of one handle into one file, some key groups at a time. Reads and writes immutable files
-    only; may run twice."""
+    """Merge some segments of one handle into one file. Reads and writes immutable files only; may run twice."""
     execution = worker.enter_execution(context, shipment)
     with no_collection():
         return merge_runs(execution, context, now, merge)

@@ -24,7 +24,7 @@ from beadline.state.codec import freeze, thaw_as_written
 from beadline.state.evolution import class_names, hooked, type_converter
 from beadline.state.key_groups import unboxed
 from beadline.state.operator.handles import BROADCAST, StateContent, encode, read_part, store
-from beadline.state.segments.files import SegmentFiles, read_range, read_segment
+from beadline.state.segments.files import SegmentFiles, read_range
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import SegmentWriter, TableChanges
 from beadline.state.segments.version import SegmentRef, next_version
@@ -171,7 +171,7 @@ def _migrate_part(
     by_key = request.mode == BROADCAST
     convert = change.converter(now, keeps_none=by_key)
     items: list[Any] = []
-    for number, item in enumerate(read_part(request.part, request.mode, read_segment)):
+    for number, item in enumerate(read_part(request.part, request.mode)):
         key, value = item if by_key else (number, item)
         try:
             made = convert(value)

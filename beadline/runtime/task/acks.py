@@ -69,8 +69,7 @@ class Acks:
     def _write_states(self, operator: Operator[Any], ack: SubtaskAck) -> None:
         try:
             for name, complaint in operator.states.complaints():
-                if (operator.node.id, f"state {name}") not in self._run.reported:
-                    self._run.reported.add((operator.node.id, f"state {name}"))
+                if self._is_news(operator, f"state {name}"):
                     ack.warnings.append(complaint)
             ack.base_states, ack.states = operator.states.store(self._run.files)
         except BeadlineError as error:
@@ -80,10 +79,14 @@ class Acks:
         names = []
         for function, before in zip(_with_plain_fields(operator), self._fingerprints[operator.node.id], strict=True):
             for name in fields.changed(before, function):
-                if (operator.node.id, name) not in self._run.reported:
-                    self._run.reported.add((operator.node.id, name))
+                if self._is_news(operator, name):
                     names.append(f"{type(function).__name__}.{name}")
         return names
+
+    def _is_news(self, operator: Operator[Any], what: str) -> bool:
+        known = len(self._run.reported)
+        self._run.reported.add((operator.node.id, what))
+        return len(self._run.reported) > known
 
 
 def _with_plain_fields(operator: Operator[Any]) -> list[Function]:

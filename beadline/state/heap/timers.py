@@ -88,12 +88,10 @@ class TimerTable(Table):
 
     def take_changes(self) -> Changes:
         changes: Changes = {}
-        for timestamp, slots in self._added.items():
-            for slot in slots:
-                changes.setdefault(slot, ([], []))[0].append(timestamp)
-        for timestamp, slots in self._removed.items():
-            for slot in slots:
-                changes.setdefault(slot, ([], []))[1].append(timestamp)
+        for position, timers in enumerate((self._added, self._removed)):
+            for timestamp, slots in timers.items():
+                for slot in slots:
+                    changes.setdefault(slot, ([], []))[position].append(timestamp)
         self.reset()
         return changes
 

@@ -39,8 +39,6 @@ MODES = (LIST, UNION, BROADCAST, RAW, KEYED_RAW)
 _MAGIC = b"BEADOPS1"
 _HEAD = len(_MAGIC) + 8
 
-Read = Callable[[SegmentRef], bytes]
-
 
 @dataclass(frozen=True)
 class StateContent:
@@ -242,7 +240,7 @@ def redistribute_handles(
             for subtask, states in enumerate(dealt):
                 states[name] = refs[subtask % len(refs)]
     decoded = [
-        {name: read_ref(ref, read_segment) for name, ref in handle.states.items() if ref.mode not in (UNION, BROADCAST)}
+        {name: read_ref(ref) for name, ref in handle.states.items() if ref.mode not in (UNION, BROADCAST)}
         for handle in given
     ]
     for states, contents in zip(dealt, redistribute(decoded, new_parallelism, max_parallelism), strict=True):
@@ -252,12 +250,12 @@ def redistribute_handles(
     return [OperatorStateHandle(states) for states in dealt]
 
 
-def read_ref(ref: StateRef, read: Read) -> StateContent:
-    return StateContent(ref.mode, [item for part in ref.parts for item in read_part(part, ref.mode, read)])
+def read_ref(ref: StateRef) -> StateContent:
+    return StateContent(ref.mode, [item for part in ref.parts for item in read_part(part, ref.mode)])
 
 
-def read_part(part: SegmentRef, mode: str, read: Read) -> list[Any]:
-    content = decode(read(part), where=repr(part))
+def read_part(part: SegmentRef, mode: str) -> list[Any]:
+    content = decode(read_segment(part), where=repr(part))
     if content.mode != mode:
         raise VersionError(f"{part!r} holds a {content.mode} state, its handle says {mode}")
     return content.items

@@ -24,7 +24,6 @@ from beadline.state.operator.handles import (
     RAW,
     UNION,
     OperatorStateHandle,
-    Read,
     StateContent,
     StateRef,
     digest_of,
@@ -264,7 +263,6 @@ class OperatorStateBackend:
         self.version: str | None = None
         self._refs: dict[str, StateRef] = {}
         self._states: dict[str, tuple[_Held, StateDescriptor | None, Any]] = {}
-        self._read: Read | None = None
 
     @property
     def has_union(self) -> bool:
@@ -273,10 +271,9 @@ class OperatorStateBackend:
 
     # -- versions
 
-    def load(self, handle: OperatorStateHandle | None, read: Read) -> None:
+    def load(self, handle: OperatorStateHandle | None) -> None:
         """Bring the states to a version; nothing is read if they have it. What the program never asks for is not
         read either, and is kept."""
-        self._read = read
         self._refs = dict(handle.states) if handle is not None else {}
         version = handle.version if handle is not None else None
         if version == self.version and (version is not None or not self._states):
@@ -296,8 +293,7 @@ class OperatorStateBackend:
                 f"operator '{self._operator}': state '{name}' is {_WHAT[state.mode]} in the program and "
                 f"{_WHAT.get(ref.mode, ref.mode)} in the snapshot; use another name, or the kind it was written with"
             )
-        assert self._read is not None
-        state.load([read_part(part, ref.mode, self._read) for part in ref.parts], ref.own)
+        state.load([read_part(part, ref.mode) for part in ref.parts], ref.own)
 
     def store(self, keep: Callable[[bytes, int, str], SegmentRef]) -> OperatorStateHandle:
         """The handle of what the states hold now. ``keep`` stores the bytes, count and mode of a changed state."""

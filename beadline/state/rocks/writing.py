@@ -166,10 +166,8 @@ class Batch:
 
 
 class SortedFiles:
-    """Rows that come in order, written as RocksDB's own files: nothing has to be sorted or compacted again.
-
-    It takes them as a write batch does.
-    """
+    """Takes rows as a write batch does. Those that come in order become RocksDB's own files: nothing has to be sorted
+    or compacted again."""
 
     def __init__(self, database: Any, options: Any, folder: str, file_bytes: int) -> None:
         self._database = database

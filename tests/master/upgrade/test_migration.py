@@ -300,7 +300,7 @@ def test_operator_state(stage: Stage) -> None:
     def items(subtask: int, name: str) -> list[Any]:
         held = states[subtask]
         assert held is not None
-        return read_ref(held.states[name], read_segment).items
+        return read_ref(held.states[name]).items
 
     for subtask in range(2):
         assert items(subtask, "l") == [[1.0, 2.0], [3.0]][subtask]

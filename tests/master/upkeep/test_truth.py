@@ -260,7 +260,7 @@ def test_operator_state_is_dealt_out(tmp_path: Path) -> None:
     for size, expected in ((2, [[1, 2, 3], [4, 5]]), (1, [[1, 2, 3, 4, 5]]), (3, [[1, 2], [3, 4], [5]])):
         other = counts.rescaled(size, tmp_path)
         states = [other.truth.book.states[counts.node.id, i].states["s"] for i in range(size)]
-        assert [read_ref(ref, read_segment).items for ref in states] == expected
+        assert [read_ref(ref).items for ref in states] == expected
         assert other.truth.book.live_files() == set().union(
             *(handle.paths for handle in other.truth.book.states.values())
         )

@@ -53,14 +53,9 @@ def refuse(data: bytes, entries: int, mode: str) -> SegmentRef:
     raise AssertionError("nothing has changed")
 
 
-def read(ref: SegmentRef) -> bytes:
-    assert ref.inline is not None
-    return ref.inline
-
-
 def restored(handle: OperatorStateHandle | None) -> OperatorStateBackend:
     backend = OperatorStateBackend("op")
-    backend.load(handle, read)
+    backend.load(handle)
     return backend
 
 
@@ -187,13 +182,13 @@ def test_a_backend_goes_back_to_a_version() -> None:
     state.add(2)
     rules.put("b", [2])
     second = backend.store(inline)
-    backend.load(first, read)
-    backend.load(second, read)
+    backend.load(first)
+    backend.load(second)
     assert list(state.get()) == [1, 2]
-    backend.load(first, read)
+    backend.load(first)
     assert list(state.get()) == [1]
     assert list(rules.items()) == [("a", [1])]
-    backend.load(None, read)
+    backend.load(None)
     assert list(state.get()) == []
     assert rules.is_empty()
     assert backend.store(inline).version != first.version
@@ -324,7 +319,7 @@ def test_a_union_shows_everything_and_keeps_its_own() -> None:
         state.add(9)
         assert list(state.get()) == [1, 2, 3, 9]
         (part,) = backend.store(inline).states["numbers"].parts
-        assert decode(read(part)).items == [*own, 9]
+        assert decode(read_segment(part)).items == [*own, 9]
 
 
 def test_a_union_that_is_replaced_is_what_it_was_replaced_with() -> None:
@@ -333,7 +328,7 @@ def test_a_union_that_is_replaced_is_what_it_was_replaced_with() -> None:
     state.update([*state.get(), 4])
     assert list(state.get()) == [1, 2, 3, 4]
     (part,) = backend.store(inline).states["numbers"].parts
-    assert decode(read(part)).items == [1, 2, 3, 4]
+    assert decode(read_segment(part)).items == [1, 2, 3, 4]
 
 
 def test_a_union_that_nobody_asks_for_does_not_grow() -> None:
@@ -410,7 +405,7 @@ def test_handles_are_dealt_out_again_and_again(
     made: list[OperatorStateHandle] = []
     for numbers in items:
         backend = OperatorStateBackend("op")
-        backend.load(None, read_segment)
+        backend.load(None)
         backend.list_state(THINGS).update([Unloadable(n) for n in numbers])
         backend.list_state(NUMBERS, UNION).update(numbers)
         backend.broadcast_state(RULES).put_all({"a": [1], "b": 2})
@@ -425,7 +420,7 @@ def test_handles_are_dealt_out_again_and_again(
     things: list[Any] = []
     for subtask in range(len(made)):
         backend = OperatorStateBackend("op")
-        backend.load(with_unions(made, subtask), read_segment)
+        backend.load(with_unions(made, subtask))
         things += [thing.number for thing in backend.list_state(THINGS)]
         assert sorted(backend.list_state(NUMBERS, UNION).get()) == sorted(flat(items))
         assert list(backend.broadcast_state(RULES).items()) == [("a", [1]), ("b", 2)]

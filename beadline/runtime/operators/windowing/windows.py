@@ -151,7 +151,7 @@ class WindowOperator(KeyedFunctionOperator[WindowSpec]):
                 accepted = False
                 for window in assign(record, time, assigning):
                     accepted = add_to(record, time, window) or accepted
-                if not accepted and self._is_element_late(time):
+                if not accepted and self._is_late(time):
                     self._take_late(record, time)
         except Exception as error:
             self.fail(record, error)
@@ -186,7 +186,7 @@ class WindowOperator(KeyedFunctionOperator[WindowSpec]):
 
     def _merged(self, result: Any, merged: list[Any], state_window: Any, merged_states: list[Any]) -> None:
         """Several windows have become one: merge triggers and contents, drop the old windows' timers."""
-        if self._is_late_end(result):
+        if self._is_late(result.max_timestamp()):
             raise ConfigurationError(
                 f"the windows {merged} were merged to {result}, whose end is before the watermark "
                 f"{self.clock.watermark}; a merging assigner must not make windows that are already over"
@@ -200,10 +200,6 @@ class WindowOperator(KeyedFunctionOperator[WindowSpec]):
             self._delete_cleanup(window)
         if merged_states:
             self._contents.merge_slots([self._key_and(w) for w in merged_states], self._key_and(state_window))
-
-    def _is_late_end(self, window: Any) -> bool:
-        end: int = window.max_timestamp()
-        return self._event_time and end + self.spec.allowed_lateness <= self.clock.watermark
 
     # -- what the trigger says
 
@@ -229,8 +225,7 @@ class WindowOperator(KeyedFunctionOperator[WindowSpec]):
         self._times.extend([time] * (len(self._results) - len(self._times)))
 
     def _evicted(self, held: list[Any], window: Any, state_window: Any) -> list[Any]:
-        """Let the evictor take elements out, before the function or after it; what it took is gone from the
-        contents."""
+        """Let the evictor take elements out, before the function or after it; they are gone from the contents."""
         evictor = self.spec.evictor
         kept = evictor.evict_before(held, len(held), window, self.clock)
         remaining = evictor.evict_after(list(kept), len(kept), window, self.clock)
@@ -321,7 +316,7 @@ class WindowOperator(KeyedFunctionOperator[WindowSpec]):
     def _is_window_late(self, window: Any) -> bool:
         return self._event_time and self._cleanup_time(window) <= self.clock.watermark
 
-    def _is_element_late(self, time: int) -> bool:
+    def _is_late(self, time: int) -> bool:
         return self._event_time and time + self.spec.allowed_lateness <= self.clock.watermark
 
     def _take_late(self, record: Any, time: int) -> None:
