@@ -56,14 +56,11 @@ class CollectOperator(Operator[CollectSpec]):
 class SinkOperator(Operator[SinkSpec]):
     """Hands records to a sink's stager, which writes them where nobody sees them yet."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        self._sink = self.spec.sink
-        self._stager: Any = None
+    _stager: Any
 
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
-        self._stager = self._sink.stager(self.subtask, header.step, header.now)
+        self._stager = self.spec.sink.stager(self.subtask, header.step, header.now)
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
@@ -77,7 +74,7 @@ class SinkOperator(Operator[SinkSpec]):
         for position, record in enumerate(records):
             times = None if timestamps is None else [timestamps[position]]
             try:
-                self._sink.stager(self.subtask, self._header.step, self._header.now).write([record], times)
+                self.spec.sink.stager(self.subtask, self._header.step, self._header.now).write([record], times)
             except Exception:
                 return record
         return NO_RECORD

@@ -12,17 +12,13 @@ from beadline.runtime.exchange.gate import MAX_WATERMARK
 from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskInput
-from beadline.runtime.operators.base import Operator, Setup
+from beadline.runtime.operators.base import Operator
 from beadline.runtime.task.poison import TAG, digest_of, sift
 from beadline.state.store import Store
 
 
 class SourceOperator(Operator[SourceSpec]):
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        self._source = self.spec.source
-        self._timed = self._source.timed
-        self._start: SubtaskInput
+    _start: SubtaskInput
 
     def _output_type(self) -> Any:
         return None if self.spec.typed else self.node.output_type
@@ -46,7 +42,7 @@ class SourceOperator(Operator[SourceSpec]):
                 if batch.__class__ is Watermark:
                     self.output.control(batch.timestamp)
                     continue
-                records, timestamps = batch if self._timed else (batch, None)
+                records, timestamps = batch if self.spec.source.timed else (batch, None)
                 self.records_in += len(records)
                 self._emit(records, timestamps)
                 yield
@@ -55,7 +51,7 @@ class SourceOperator(Operator[SourceSpec]):
 
     def _batches(self, split: Any) -> Iterator[Any]:
         try:
-            yield from self._source.read_batches(split)
+            yield from self.spec.source.read_batches(split)
         except StepError:
             raise  # to be run again
         except InputError as error:

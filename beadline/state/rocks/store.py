@@ -22,7 +22,6 @@ from beadline.state.disks import FREE_SPACE, is_full
 from beadline.state.heap.tables import Table
 from beadline.state.rocks import database as opening
 from beadline.state.rocks import folders
-from beadline.state.rocks.catalogue import Catalogue
 from beadline.state.rocks.tables import (
     ListRows,
     MapRows,
@@ -34,7 +33,7 @@ from beadline.state.rocks.tables import (
     ValueRows,
 )
 from beadline.state.rocks.timers import RocksTimerTable, TimerRows
-from beadline.state.rocks.writing import Batch, SortedFiles
+from beadline.state.rocks.writing import Batch, Catalogue, SortedFiles
 from beadline.state.segments.files import read_range
 from beadline.state.segments.segment import SegmentContent, SegmentReader, TableChanges, open_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef

@@ -17,7 +17,7 @@ from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
 from beadline.errors import SerializationError, StateAccessError, StateMismatchError, TypeMismatchError, VersionError
-from beadline.runtime.functions.broadcast_context import ReadOnlyView
+from beadline.runtime.operators.broadcast import ReadOnlyView
 from beadline.state.codec import Frozen, register_state_class
 from beadline.state.operator import handles
 from beadline.state.operator.handles import (
