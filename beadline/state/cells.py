@@ -51,7 +51,8 @@ def _shape(arrow: pa.DataType, info: TypeInformation | None) -> Maker:
         item = _optional(_shape(arrow.item_type, inner and inner._value_type_info))
         return lambda cell: {key(k): item(v) for k, v in cell}
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        element = _optional(_shape(arrow.value_type, _element(info)))
+        inner_type = info.elem_type if isinstance(info, ListTypeInfo | ObjectArrayTypeInfo) else None
+        element = _optional(_shape(arrow.value_type, inner_type))
         return lambda cell: [element(part) for part in cell]
     basic = info._basic_type if isinstance(info, BasicTypeInfo) else None
     if pa.types.is_timestamp(arrow) and arrow.tz is not None:
@@ -80,10 +81,6 @@ def _struct(arrow: pa.StructType, info: TypeInformation | None) -> Maker:
     if by_position:
         return lambda cell: tuple([make(part) for make, part in zip(makers, cell.values(), strict=True)])
     return lambda cell: new_row([make(part) for make, part in zip(makers, cell.values(), strict=True)], list(names))
-
-
-def _element(info: TypeInformation | None) -> TypeInformation | None:
-    return info.elem_type if isinstance(info, (ListTypeInfo, ObjectArrayTypeInfo)) else None
 
 
 def declared(text: str) -> TypeInformation | None:

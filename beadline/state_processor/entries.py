@@ -10,7 +10,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport
 from beadline.state.access.backend import PROCESSING_TIMERS
 from beadline.state.cells import Maker, maker_of
 from beadline.state.codec import dumps, freeze, loads
+from beadline.state.description import StateDescription
 from beadline.state.heap.tables import TABLE_KINDS
 from beadline.state.key_groups import (
     encode_indexed,
@@ -53,6 +55,7 @@ _FILE_ENTRIES = 200_000
 _ROWS = 4096
 
 Entry = tuple[int, str, int, bytes, bytes, str | None]
+Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True)
@@ -72,19 +75,24 @@ class Problem(Exception):
     """Something in the input that the user has to correct."""
 
 
-def in_batches(rows: Iterator[Entry]) -> Iterator[pa.RecordBatch]:
-    """The rows, and after them the problem that ended them."""
-    chunk: list[Entry] = []
-    try:
-        for row in rows:
-            chunk.append(row)
-            if len(chunk) == _ROWS:
-                yield _batch(chunk)
-                chunk = []
-    except Problem as problem:
-        chunk.append((0, "", 0, b"", b"", str(problem)))
-    if chunk:
-        yield _batch(chunk)
+def in_batches(entries: Callable[Given, Iterator[Entry]]) -> Callable[Given, Iterator[pa.RecordBatch]]:
+    """Makes batches of the rows that a function gives, and after them of the problem that ended them."""
+
+    @wraps(entries)
+    def batches(*args: Given.args, **kwargs: Given.kwargs) -> Iterator[pa.RecordBatch]:
+        chunk: list[Entry] = []
+        try:
+            for row in entries(*args, **kwargs):
+                chunk.append(row)
+                if len(chunk) == _ROWS:
+                    yield _batch(chunk)
+                    chunk = []
+        except Problem as problem:
+            chunk.append((0, "", 0, b"", b"", str(problem)))
+        if chunk:
+            yield _batch(chunk)
+
+    return batches
 
 
 def _batch(rows: list[Entry]) -> pa.RecordBatch:
@@ -93,26 +101,15 @@ def _batch(rows: list[Entry]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=ENTRIES)
 
 
-@dataclass(frozen=True)
-class ExistingRows:
-    """The entries of a slice of state that is already there.
-
-    :ivar without: tables that are left out
-    """
-
-    target: Target
-    without: frozenset[str]
-
-    def __call__(self, piece: Slice) -> Iterator[pa.RecordBatch]:
-        return in_batches(self._rows(piece))
-
-    def _rows(self, piece: Slice) -> Iterator[Entry]:
-        for _, content in merged(piece.segments, read_range, piece.groups):
-            for name, table in content.items():
-                if name not in self.without:
-                    for slot, change in table.changes.items():
-                        encoded = encode_slot(slot, table.namespaced)
-                        yield self.target.row(name, table.kind, table.namespaced, slot, encoded, change)
+@in_batches
+def existing_rows(target: Target, without: frozenset[str], piece: Slice) -> Iterator[Entry]:
+    """The entries of a slice of state that is already there, without some tables."""
+    for _, content in merged(piece.segments, read_range, piece.groups):
+        for name, table in content.items():
+            if name not in without:
+                for slot, change in table.changes.items():
+                    encoded = encode_slot(slot, table.namespaced)
+                    yield target.row(name, table.kind, table.namespaced, slot, encoded, change)
 
 
 @dataclass(frozen=True)
@@ -125,22 +122,19 @@ class TableRows:
     """
 
     target: Target
-    table: str
-    kind: str
+    state: StateDescription
     owner: str
     key_type: TypeInformation | None
     value_type: TypeInformation | None
     map_key_type: TypeInformation | None = None
-    windowed: bool = False
     written_at: int | None = None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return in_batches(self._rows(batches))
-
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Entry]:
+    @in_batches
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Entry]:
+        name, kind, windowed = self.state.name, self.state.kind, self.state.namespaced
         for batch in batches:
-            change_of = self._change_maker(batch.column(1 + self.windowed).type)
-            for key, slot, encoded, (value, *times) in slots_of(batch, self.key_type, self.windowed, self.owner):
+            change_of = self._change_maker(batch.column(1 + windowed).type)
+            for key, slot, encoded, (value, *times) in slots_of(batch, self.key_type, windowed, self.owner):
                 if value is None:
                     raise Problem(f"{self.owner}: the row with key {key!r} has no value; leave such rows out")
                 time = self.written_at
@@ -148,14 +142,14 @@ class TableRows:
                     time = _milliseconds(times[0], key, self.owner)
                 change = change_of(value, key, time)
                 if change is not None:
-                    yield self.target.row(self.table, self.kind, self.windowed, slot, encoded, change)
+                    yield self.target.row(name, kind, windowed, slot, encoded, change)
 
     def _change_maker(self, arrow: pa.DataType) -> Callable[[Any, Any, int | None], Any]:
         """What makes a settled change of a cell: one value, a list or a map of them; None if nothing is in it."""
-        if self.kind == "value":
+        if self.state.kind == "value":
             make = _checked(maker_of(arrow, self.value_type), f"{self.owner}: value")
             return lambda cell, key, time: _frozen(make(cell, key), time, self.owner, key)
-        if self.kind == "list":
+        if self.state.kind == "list":
             element = _checked(maker_of(arrow.value_type, self.value_type), f"{self.owner}: element")
 
             def items(cell: Any, key: Any, time: int | None) -> Any:
@@ -186,10 +180,8 @@ class TimerRows:
     key_type: TypeInformation | None
     windowed: bool
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return in_batches(self._rows(batches))
-
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Entry]:
+    @in_batches
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Entry]:
         for batch in batches:
             for key, slot, encoded, cells in slots_of(batch, self.key_type, self.windowed, self.owner):
                 domain, timestamp = cells
@@ -281,18 +273,15 @@ def _reported(report: Report | None, problem: str | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=REPORTS)
 
 
-@dataclass(frozen=True)
-class PlannedExports:
-    now: int
-
-    def __call__(self, piece: tuple[int, tuple[Export, ...]]) -> Iterator[pa.RecordBatch]:
-        task, exports = piece
-        try:
-            results = tuple(export(each, self.now) for each in exports)
-        except BeadlineError as error:
-            yield _reported(None, str(error))
-        else:
-            yield _reported(Report((), results, {}, task), None)
+def planned_exports(now: int, piece: tuple[int, tuple[Export, ...]]) -> Iterator[pa.RecordBatch]:
+    """Export state that is taken over as it is."""
+    task, exports = piece
+    try:
+        results = tuple(export(each, now) for each in exports)
+    except BeadlineError as error:
+        yield _reported(None, str(error))
+    else:
+        yield _reported(Report((), results, {}, task), None)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pickle
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 
@@ -25,12 +25,12 @@ from beadline.state_processor.entries import (
     ENTRIES,
     REPORTS,
     EntryExports,
-    ExistingRows,
-    PlannedExports,
     Report,
     TableRows,
     Target,
     TimerRows,
+    existing_rows,
+    planned_exports,
 )
 from beadline.state_processor.slices import slices_of
 from beadline.state_processor.tasks import Tasks
@@ -72,7 +72,7 @@ def _take_over(tasks: Tasks, shell: Snapshot, staged: str, now: int) -> tuple[li
     plan = plan_of(shell, staged)
     if not plan.tasks:
         return [], []
-    reports = _run(tasks.over(list(enumerate(plan.tasks)), PlannedExports(now), REPORTS))
+    reports = _run(tasks.over(list(enumerate(plan.tasks)), partial(planned_exports, now), REPORTS))
     reports.sort(key=lambda report: report.task)
     return list(plan.exports), [result for report in reports for result in report.results]
 
@@ -85,19 +85,17 @@ def _put_together(
     key_type = declared(draft.key_type)
     frames = []
     if any(handle is not None and handle.segments for handle in draft.base.keyed):
-        kept = ExistingRows(target, draft.left_out)
+        kept = partial(existing_rows, target, draft.left_out)
         frames.append(tasks.over(slices_of(draft.base, tasks.slots), kept, ENTRIES))
     for made in draft.tables.values():
         state = made.state
         rows = TableRows(
             target,
-            state.name,
-            state.kind,
+            state,
             f"state '{state.name}' of operator '{draft.uid}'",
             key_type,
             declared(state.type),
             declared(state.map_key_type),
-            state.namespaced,
             None if state.ttl_ms is None else now,
         )
         frames.append(tasks.through(made.df, rows, ENTRIES))

@@ -15,6 +15,7 @@ from beadline.common import Instant, Row, Types
 from beadline.runtime.short_tasks.exporting import KeyedExport
 from beadline.state.cells import maker_of
 from beadline.state.codec import loads, thaw
+from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, subtask_of_key_group
 from beadline.state.segments.segment import decode_segment
 from beadline.state_processor.entries import ENTRIES, EntryExports, TableRows, Target, TimerRows
@@ -28,9 +29,9 @@ def entries(rows: Any, columns: dict[str, pa.Array]) -> list[dict[str, Any]]:
     return [row for made in rows(iter([batch])) for row in made.to_pylist()]
 
 
-def table(kind: str = "value", **more: Any) -> TableRows:
+def table(kind: str = "value", windowed: bool = False, **more: Any) -> TableRows:
     given = {"key_type": None, "value_type": None, **more}
-    return TableRows(TARGET, "s", kind, "state 's' of operator 'u'", **given)
+    return TableRows(TARGET, StateDescription("s", kind, namespaced=windowed), "state 's' of operator 'u'", **given)
 
 
 def changes(rows: Any, columns: dict[str, pa.Array]) -> dict[Any, Any]:
