@@ -66,18 +66,13 @@ class WorkerOutput(io.TextIOBase):
     It stays in place between tasks, because what user code sets up once, such as a logging handler, holds on to it.
     """
 
+    encoding = "utf-8"
+    errors = "replace"
+
     def __init__(self, outside: TextIO) -> None:
         self._outside = outside
         self.task: Printed | None = None
         self.buffer = _Bytes(self)
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return "utf-8"
-
-    @property
-    def errors(self) -> str:  # type: ignore[override]
-        return "replace"
 
     def writable(self) -> bool:
         return True
@@ -150,20 +145,6 @@ def _called_by_debugger() -> bool:
 
 
 @contextlib.contextmanager
-def gathered_here(printed: Printed) -> Iterator[None]:
-    """Gather what a task prints in the driver's own process."""
-    before = sys.stdout
-    output = sys.stdout = _SharedOutput(before)
-    output.task = printed
-    try:
-        yield
-    finally:
-        output.task = None  # whoever has kept it writes to where it did before
-        if sys.stdout is output:
-            sys.stdout = before
-
-
-@contextlib.contextmanager
 def gathered(printed: Printed) -> Iterator[None]:
     """Gather what this process prints; a worker runs one task at a time."""
     output = install()
@@ -173,3 +154,16 @@ def gathered(printed: Printed) -> Iterator[None]:
     finally:
         if output.task is printed:  # an abandoned task may end after the next one has begun
             output.task = None
+
+
+@contextlib.contextmanager
+def gathered_here(printed: Printed) -> Iterator[None]:
+    """Gather what a task prints in the driver's own process."""
+    before = sys.stdout
+    output = sys.stdout = _SharedOutput(before)
+    try:
+        with gathered(printed):  # after it, whoever has kept the output writes to where it did before
+            yield
+    finally:
+        if sys.stdout is output:
+            sys.stdout = before

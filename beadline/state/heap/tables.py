@@ -18,6 +18,8 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 Changes = dict[Any, Any]
 
+_NO_CHANGE: tuple[bool, dict[Any, Any]] = (False, {})
+
 
 class Table:
     """What all tables share. Subclasses give the meaning of a change."""
@@ -265,16 +267,12 @@ class MapTable(Table):
         self.overlay[slot] = (True, {})
 
     def items(self, slot: Any) -> Iterator[tuple[Any, Any]]:
-        change = self.overlay.get(slot)
-        over = change[1] if change is not None else {}
-        if change is None or not change[0]:
-            for map_key, value in self.base.get(slot, {}).items():
-                value = over.get(map_key, value)
-                if value is not MISSING:
-                    yield unboxed(map_key), thaw(value)
-            below = self.base.get(slot, {})
-        else:
-            below = {}
+        cleared, over = self.overlay.get(slot, _NO_CHANGE)
+        below = {} if cleared else self.base.get(slot, {})
+        for map_key, value in below.items():
+            value = over.get(map_key, value)
+            if value is not MISSING:
+                yield unboxed(map_key), thaw(value)
         for map_key, value in list(over.items()):
             if value is not MISSING and map_key not in below:
                 yield unboxed(map_key), thaw(value)
