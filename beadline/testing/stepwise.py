@@ -60,16 +60,14 @@ class StepEngine(LocalEngine):
 class StepDeployment(LocalDeployment):
     """A plan whose steps somebody has called for."""
 
-    def __init__(self, engine: StepEngine, plan: Plan, shipped: Shipped, group: str) -> None:
-        super().__init__(engine, plan, shipped, group)
-        self.engine = engine
+    _engine: StepEngine
 
     def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
-        with self.engine.calling(self.group) as call:
-            self.engine.rounds.admit(call.check)
-        completed, aborted = self.engine.news
-        self.engine.acks = super().run_step(replace(header, completed=completed, aborted=aborted), inputs)
-        return self.engine.acks
+        with self._engine.calling(self.group) as call:
+            self._engine.rounds.admit(call.check)
+        completed, aborted = self._engine.news
+        self._engine.acks = super().run_step(replace(header, completed=completed, aborted=aborted), inputs)
+        return self._engine.acks
 
 
 class SteppedJob:
