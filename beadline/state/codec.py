@@ -55,6 +55,8 @@ _plain_found: dict[tuple[str, str], Any] = {}
 
 
 class Frozen(bytes):
+    """The pickle of a mutable state value."""
+
     __slots__ = ()
 
 

@@ -102,6 +102,7 @@ class OperatorDraft:
         return next((s for s in self.descriptions() if (s.scope, s.name) == (scope, name)), None)
 
     def descriptions(self) -> Iterator[StateDescription]:
+        """The states that it is going to have."""
         for state in states_of(self.base):
             replaced = self.tables if state.scope == KEYED else self.lists
             timers = self.timers is not None and state.name in TIMERS
@@ -165,6 +166,7 @@ class OperatorDraft:
 
 
 def operator_states(draft: OperatorDraft) -> tuple[OperatorStateHandle | None, ...]:
+    """The operator state that a draft is going to have, by subtask."""
     parallelism, base = draft.parallelism, draft.base
     given = list(base.operator_state)
     if given and parallelism != base.parallelism:

@@ -30,6 +30,8 @@ _TASKS_PER_SLOT = 4
 
 @dataclass(frozen=True)
 class Slice:
+    """Some key groups of a subtask's state."""
+
     segments: tuple[SegmentRef, ...]
     groups: range
     max_parallelism: int

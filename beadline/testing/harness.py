@@ -56,7 +56,7 @@ _MAIN = "main output"
 
 
 class HarnessOptions(TypedDict, total=False):
-    """What :class:`Harness` takes beside its function."""
+    """What :class:`Harness` takes apart from its function."""
 
     parallelism: int
     max_parallelism: int | None

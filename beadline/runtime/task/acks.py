@@ -98,6 +98,7 @@ class Acks:
 
 
 def _with_plain_fields(operator: Operator[Any]) -> list[Function]:
+    """The functions whose fields are in no snapshot."""
     return [function for function in operator.functions() if not has_own_state(function)]
 
 
