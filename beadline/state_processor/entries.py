@@ -32,7 +32,6 @@ from beadline.state.key_groups import (
     map_indexed,
     subtask_of_key_group,
 )
-from beadline.state.segments.files import read_range
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import SegmentContent, TableChanges, count_entries, encode_segment
 from beadline.state.segments.version import SegmentRef
@@ -104,7 +103,7 @@ def _batch(rows: list[Entry]) -> pa.RecordBatch:
 @in_batches
 def existing_rows(target: Target, without: frozenset[str], piece: Slice) -> Iterator[Entry]:
     """The entries of a slice of state that is already there, without some tables."""
-    for _, content in merged(piece.segments, read_range, piece.groups):
+    for _, content in merged(piece.segments, piece.groups):
         for name, table in content.items():
             if name not in without:
                 for slot, change in table.changes.items():

@@ -41,7 +41,7 @@ class Slice:
 
     def tables(self, name: str) -> Iterator[tuple[range, TableChanges]]:
         """What one table holds, some key groups at a time, in bounded memory."""
-        for groups, content in merged(self.segments, read_range, self.groups, tables=(name,)):
+        for groups, content in merged(self.segments, self.groups, tables=(name,)):
             yield groups, content[name]
 
 

@@ -16,7 +16,7 @@ from beadline.common import Types
 from beadline.common.type_description import type_to_text
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.segments import files
+from beadline.state.segments import files, merging
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.segment import TableChanges, encode_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
@@ -180,7 +180,8 @@ def test_only_the_key_groups_of_touched_keys_are_read(tmp_path: Path, monkeypatc
         read += length
         return files.read_range(segment, offset, length)
 
-    monkeypatch.setattr(slices, "read_range", counting)
+    for module in (slices, merging):
+        monkeypatch.setattr(module, "read_range", counting)
     found = rows(reader(newer).diff(older, "counter", "count"))
     assert found == [("k7", "changed", 7, -7), ("k8", "removed", 8, None)]
     assert key_group_of("k7", 128) != key_group_of("k8", 128)

@@ -23,7 +23,7 @@ from beadline.state.parquet.layout import part_name, safe_name
 from beadline.state.parquet.operator_columns import encode_operator_state
 from beadline.state.parquet.segment import ParquetSegmentWriter
 from beadline.state.segments.drafts import Draft
-from beadline.state.segments.files import is_folder, join, make_folder, parent, read_range, read_segment, write_file
+from beadline.state.segments.files import is_folder, join, make_folder, parent, read_segment, write_file
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import TableChanges
 from beadline.state.segments.version import SegmentRef, checksum_of
@@ -94,7 +94,7 @@ def _export_keyed(request: KeyedExport, now: int) -> Iterator[tuple[str, Segment
     declared = {description.name: description for description in request.descriptions}
     with ExitStack() as stack:
         made: dict[str, tuple[Draft, ParquetSegmentWriter]] = {}
-        for _, content in merged(request.segments, read_range, range(*request.groups), now=now):
+        for _, content in merged(request.segments, range(*request.groups), now=now):
             for name, table in content.items():
                 if name not in made:
                     draft = stack.enter_context(_draft(request, name))

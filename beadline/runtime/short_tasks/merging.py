@@ -9,7 +9,6 @@ from typing import Any
 from beadline.runtime.messages import MergeRequest, MergeResult, RunContext
 from beadline.runtime.worker import worker
 from beadline.runtime.worker.garbage import no_collection
-from beadline.state.segments.files import read_range
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import SegmentWriter
 
@@ -26,7 +25,7 @@ def merge_runs(execution: worker.WorkerExecution, context: RunContext, now: int,
     over = now if merge.from_root else None
     with execution.files.draft() as draft:
         writer = SegmentWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
-        parts = merged(merge.segments, read_range, groups, from_root=merge.from_root, now=over)
+        parts = merged(merge.segments, groups, from_root=merge.from_root, now=over)
         for _, content in parts:
             writer.add(content)
         writer.finish()

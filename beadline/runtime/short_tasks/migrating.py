@@ -24,7 +24,7 @@ from beadline.state.codec import freeze, thaw_as_written
 from beadline.state.evolution import class_names, hooked, type_converter
 from beadline.state.key_groups import unboxed
 from beadline.state.operator.handles import BROADCAST, StateContent, encode, read_part, store
-from beadline.state.segments.files import SegmentFiles, read_range
+from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import SegmentWriter, TableChanges
 from beadline.state.segments.version import SegmentRef, next_version
@@ -128,7 +128,7 @@ def _migrate_keyed(
     with files.draft() as draft:
         writer = SegmentWriter(draft.write, request.max_parallelism, by_key=True, codec=context.codec)
         groups = range(*request.groups)
-        for _, content in merged(request.segments, read_range, groups):
+        for _, content in merged(request.segments, groups):
             writer.add({name: tables[name](table) if name in tables else table for name, table in content.items()})
         writer.finish()
         version = next_version(request.segments[-1].version, f"migrated|{draft.digest}".encode())

@@ -16,7 +16,7 @@ from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.key_groups import key_group_of
 from beadline.state.operator.handles import OperatorStateHandle, StateRef
 from beadline.state.segments import slicing
-from beadline.state.segments.files import SegmentFiles, delete_file, read_range, read_segment
+from beadline.state.segments.files import SegmentFiles, delete_file, read_segment
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import (
     TableChanges,
@@ -293,7 +293,7 @@ def merge_part(fleet: Fleet, request: MergeRequest) -> MergeResult:
     """As a worker does it."""
     groups = range(request.max_parallelism) if request.groups is None else range(*request.groups)
     content: dict[str, TableChanges] = {}
-    for _, part in merged(request.segments, read_range, groups, from_root=request.from_root):
+    for _, part in merged(request.segments, groups, from_root=request.from_root):
         for name, table in part.items():
             known = content.setdefault(name, replace(table, changes={}))
             known.changes.update(table.changes)

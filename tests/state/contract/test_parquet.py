@@ -73,10 +73,7 @@ def as_parquet(subject: Subject, files: SegmentFiles | None = None, map_key_type
     """
     content: SegmentContent = {}
     handle = subject.handle
-    ranges = merged(
-        handle.segments, lambda segment, at, size: subject.read(segment)[at : at + size], subject.groups, 1 << 30
-    )
-    for _, part in ranges:
+    for _, part in merged(handle.segments, subject.groups, 1 << 30):
         content.update(part)
     written = KeyedStateHandle(handle.root)
     for name, table in content.items():
