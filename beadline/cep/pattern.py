@@ -16,8 +16,6 @@ from beadline.cep.conditions import Condition, as_condition
 from beadline.cep.skip import AfterMatchSkipStrategy
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError
 
-__all__ = ["Contiguity", "Pattern"]
-
 
 class Contiguity:
     """What may lie between the event before and the one that a stage takes."""

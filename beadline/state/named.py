@@ -135,7 +135,6 @@ def tuple_of(cls: type, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 @lru_cache(maxsize=1000)
 def _shape(cls: type) -> tuple[str | None, dict[str, Callable[[], Any] | None], tuple[str, ...]]:
-    """What a class is, and its fields."""
     kind = kind_of(cls)
     makers = {} if kind is None else default_makers(cls)
     return kind, makers, tuple(makers)

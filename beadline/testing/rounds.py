@@ -119,7 +119,6 @@ class Rounds:
                 check()
 
     def sealed(self, event: news.News) -> None:
-        """A step is sealed."""
         if not isinstance(event, news.StepReport):
             return
         assert self._master is not None
@@ -171,7 +170,6 @@ class Rounds:
                 self._ended = {node: at for node, at in self._ended.items() if at < self._round.number}
 
     def goes_on(self) -> None:
-        """The job runs again after a failure."""
         with self._changed:
             self._be_quiet()
 

@@ -105,7 +105,7 @@ def take_in(snapshot: Snapshot, exports: Sequence[Export], results: Sequence[Exp
     parts: dict[tuple[int, int, str, int], SegmentRef] = {}
     shared: dict[tuple[int, str, str], SegmentRef] = {}
     for export, result in zip(exports, results, strict=True):
-        for name, segment in result.files:
+        for name, segment in result:
             segment = replace(segment, path=_published(segment, published))
             if isinstance(export, KeyedExport):
                 place = (export.operator, export.subtask)

@@ -14,7 +14,7 @@ from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.checks import check_function
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import LookupSpec
-from beadline.runtime.operators.lookup_table import LookupTable
+from beadline.runtime.operators.lookup import LookupTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -221,7 +221,7 @@ def test_what_has_expired_is_left_out(storage: FileJobStorage, tmp_path: Path) -
     handle = KeyedStateHandle("root", (SegmentRef("v", 40, len(data), inline=data),))
     operator = OperatorSnapshot("o", "o", 1, MAX, keyed=(handle,), key_type=LONG, state_descriptions=(description,))
     (each,) = exports_of(snapshot_of(operator), str(tmp_path))
-    ((name, segment),) = export(each, now=250).files
+    ((name, segment),) = export(each, now=250)
     assert name == "living"
     alive = decode_segment(read_segment(segment))["living"]
     assert alive.ttl_ms == 100

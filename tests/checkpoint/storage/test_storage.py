@@ -313,7 +313,7 @@ def test_reading_a_damaged_segment_says_so(storage: FileJobStorage) -> None:
     segment = next(segment for segment in stored.segments if segment.path)
     _flip(segment.path or "")
     with pytest.raises(VersionError, match=r"checksum is .* and should be"):
-        SegmentFiles(storage.folder).read(segment)
+        read_segment(segment)
 
 
 def test_a_checkpoint_with_a_missing_or_short_file_does_not_complete(storage: FileJobStorage) -> None:

@@ -24,7 +24,7 @@ from beadline.runtime.messages import MergeResult, SubtaskAck
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range, subtask_of_key_group
 from beadline.state.operator.handles import LIST, OperatorStateHandle, StateContent, StateRef, encode, read_ref, store
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.segment import (
     TableChanges,
     count_entries,
@@ -112,7 +112,7 @@ class Counts:
         results = []
         for request in self.truth.book.merges():
             content = merge_contents(
-                decode_segment(self.files.read(segment), segment.key_groups) for segment in request.segments
+                decode_segment(read_segment(segment), segment.key_groups) for segment in request.segments
             )
             if request.from_root:
                 content = without_tombstones(content)
@@ -129,7 +129,7 @@ class Counts:
         lists: dict[str, list[int]] = {}
         for subtask in range(self.node.parallelism):
             groups = key_group_range(subtask, self.node.parallelism, GROUPS)
-            found = open_store(None, self.truth.book.handles[self.node.id, subtask], groups, self.files.read)
+            found = open_store(None, self.truth.book.handles[self.node.id, subtask], groups, read_segment)
             for name, kind, into in (("v", "value", values), ("l", "list", lists)):
                 base = found.table(name, kind).base
                 assert {self.subtask_of(key) for key in base} <= {subtask}
@@ -243,9 +243,9 @@ def test_a_store_that_was_kept_goes_on_in_a_rescaled_chain(tmp_path: Path) -> No
     counts = Counts(make_plan(2), tmp_path)
     counts.step({f"k{i}": i for i in range(30)})
     counts = counts.rescaled(1, tmp_path)
-    kept = open_store(None, counts.truth.book.handles[counts.node.id, 0], range(GROUPS), counts.files.read)
+    kept = open_store(None, counts.truth.book.handles[counts.node.id, 0], range(GROUPS), read_segment)
     counts.step({"k1": 100, "k2": None})
-    after = open_store(kept, counts.truth.book.handles[counts.node.id, 0], range(GROUPS), counts.files.read)
+    after = open_store(kept, counts.truth.book.handles[counts.node.id, 0], range(GROUPS), read_segment)
     assert after is kept
     assert after.table("v", "value").base == counts.values
 
@@ -260,7 +260,7 @@ def test_operator_state_is_dealt_out(tmp_path: Path) -> None:
     for size, expected in ((2, [[1, 2, 3], [4, 5]]), (1, [[1, 2, 3, 4, 5]]), (3, [[1, 2], [3, 4], [5]])):
         other = counts.rescaled(size, tmp_path)
         states = [other.truth.book.states[counts.node.id, i].states["s"] for i in range(size)]
-        assert [read_ref(ref, counts.files.read).items for ref in states] == expected
+        assert [read_ref(ref).items for ref in states] == expected
         assert other.truth.book.live_files() == set().union(
             *(handle.paths for handle in other.truth.book.states.values())
         )

@@ -9,7 +9,7 @@ import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, ValueStateDescriptor
 from beadline.errors import StateAccessError, VersionError
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, delete_file, read_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
 from beadline.state.store import open_store
 from tests.state.subtask import ALL_GROUPS, ANY, Subtask, Worker
@@ -74,14 +74,14 @@ def test_files_are_written_whole_and_read_in_part(tmp_path: Path) -> None:
     path = files.write("a.pack", b"0123456789")
     assert files.write("a.pack", b"0123456789") == path
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.pack"]
-    assert files.read(SegmentRef("v", 1, 4, path=path, offset=3)) == b"3456"
-    assert files.read(SegmentRef("v", 1, 2, inline=b"in")) == b"in"
+    assert read_segment(SegmentRef("v", 1, 4, path=path, offset=3)) == b"3456"
+    assert read_segment(SegmentRef("v", 1, 2, inline=b"in")) == b"in"
     with pytest.raises(VersionError, match="is cut short: 1 bytes"):
-        files.read(SegmentRef("v", 1, 4, path=path, offset=9))
-    files.delete(path)
-    files.delete(path)
+        read_segment(SegmentRef("v", 1, 4, path=path, offset=9))
+    delete_file(path)
+    delete_file(path)
     with pytest.raises(VersionError, match="can't read"):
-        files.read(SegmentRef("v", 1, 4, path=path))
+        read_segment(SegmentRef("v", 1, 4, path=path))
 
 
 def test_a_store_is_opened_from_files(tmp_path: Path) -> None:
@@ -93,5 +93,5 @@ def test_a_store_is_opened_from_files(tmp_path: Path) -> None:
         assert segment.inline is not None
         path = files.write(f"{segment.version}.run", segment.inline)
         handle = handle.plus(SegmentRef(segment.version, segment.entries, segment.size, path=path))
-    store = open_store(None, handle, ALL_GROUPS, files.read)
+    store = open_store(None, handle, ALL_GROUPS, read_segment)
     assert store.table("value", "value").base == {"k": 2}

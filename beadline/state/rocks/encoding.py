@@ -1,15 +1,23 @@
-"""Row keys: table, key group, key, and what follows (a window, a map key, a time).
+"""How entries become rows.
 
-Rows of a table sort by key group and encoded key, as merged segments do, so that a restore writes them in order. Where
-something follows the key, the key's zero bytes are escaped and it ends with a mark: no key is the beginning of another.
+A row's key is table, key group, key, and what follows (a window, a map key, a time). Rows of a table sort by key group
+and encoded key, as merged segments do, so that a restore writes them in order. Where something follows the key, the
+key's zero bytes are escaped and it ends with a mark: no key is the beginning of another.
+
+A row's value is immutable plain data or :class:`Frozen`; the first is marshalled, which is several times faster than
+pickling and fits a file that never leaves the machine and the Python it was written by. The first byte tells them
+apart: no marshalled value begins with 0 (a frozen one), or 1 (the slot precedes the value, because it can't be read
+back from the row's key).
 """
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable
 from typing import Any
 
 from beadline.errors import KeyEncodingError
+from beadline.state.codec import Frozen, dumps, loads
 from beadline.state.key_groups import encode_indexed, encode_key, hash_encoded
 
 Encode = Callable[[Any], bytes]
@@ -20,6 +28,7 @@ _TIME_BIAS = 1 << 63
 _HALF = 1 << 31
 HEAD = 2
 _HEAD_AND_GROUP = HEAD + 2
+_FROZEN, _OWNED, _LIST = b"\x00", b"\x01", b"\x02"
 
 #: Stands for all map keys of a slot that have no canonical encoding, which would begin with a letter.
 OPAQUE = b"\xff"
@@ -157,7 +166,6 @@ class RowKeys:
         return row[:end], row[end:]
 
     def slot_from(self, row: bytes) -> Any:
-        """The slot of a row whose slot is plain."""
         part = row[_HEAD_AND_GROUP:]
         if not self.namespaced:
             return decode_key(split_escaped(part)[0] if self._followed else part)
@@ -187,3 +195,75 @@ class TimerKeys:
         """The slot of a row whose slot is plain."""
         key, rest = split_escaped(row[HEAD + 8 :])
         return (decode_key(key), decode_key(rest)) if self.namespaced else decode_key(key)
+
+
+# -- the values of rows
+
+
+def pack(value: Any) -> bytes:
+    return _FROZEN + value if value.__class__ is Frozen else marshal.dumps(value)
+
+
+def unpack(data: bytes) -> Any:
+    first = data[0]
+    if first > 1:
+        return marshal.loads(data)
+    if first == 0:
+        return Frozen(data[1:])
+    return unpack(split_owner(data)[1])
+
+
+def owned(owner: Any, data: bytes) -> bytes:
+    name = dumps(owner)
+    return _OWNED + len(name).to_bytes(4, "big") + name + data
+
+
+def is_owned(data: bytes) -> bool:
+    return data[:1] == _OWNED
+
+
+def split_owner(data: bytes) -> tuple[Any, bytes]:
+    """What :func:`owned` was given."""
+    end = 5 + int.from_bytes(data[1:5], "big")
+    return loads(data[5:end]), data[end:]
+
+
+# Lists are packed items, one pack after the other, so that appending is concatenating bytes.
+
+
+def pack_items(items: list[Any]) -> bytes:
+    frozen = tuple(i for i, item in enumerate(items) if item.__class__ is Frozen)
+    data = marshal.dumps((items, frozen))
+    return len(data).to_bytes(4, "big") + data
+
+
+def unpack_items(data: bytes) -> list[Any]:
+    items: list[Any] = []
+    at = 0
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        packed, frozen = marshal.loads(data[at + 4 : end])
+        for i in frozen:
+            packed[i] = Frozen(packed[i])
+        items += packed
+        at = end
+    return items
+
+
+class ListRow:
+    """The row of a list: the end of it, and how many rows hold what came before."""
+
+    __slots__ = ("chunks", "owner", "tail")
+
+    def __init__(self, data: bytes | None) -> None:
+        self.owner = b""
+        if data is None:
+            self.chunks, self.tail = 0, b""
+            return
+        if is_owned(data):
+            end = 5 + int.from_bytes(data[1:5], "big")
+            self.owner, data = data[:end], data[end:]
+        self.chunks, self.tail = int.from_bytes(data[1:5], "big"), data[5:]
+
+    def pack(self) -> bytes:
+        return self.owner + _LIST + self.chunks.to_bytes(4, "big") + self.tail

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 
 from beadline.common import Instant, Row, Types
+from beadline.runtime.short_tasks.exporting import KeyedExport
 from beadline.state.cells import maker_of
 from beadline.state.codec import loads, thaw
+from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, subtask_of_key_group
 from beadline.state.segments.segment import decode_segment
-from beadline.state_processor.exports import EntryExports
-from beadline.state_processor.rows import ENTRIES, TableRows, Target, TimerRows
+from beadline.state_processor.entries import ENTRIES, EntryExports, TableRows, Target, TimerRows
 from tests.state_processor.functions import Order
 
 TARGET = Target(3, 13)
@@ -28,9 +29,9 @@ def entries(rows: Any, columns: dict[str, pa.Array]) -> list[dict[str, Any]]:
     return [row for made in rows(iter([batch])) for row in made.to_pylist()]
 
 
-def table(kind: str = "value", **more: Any) -> TableRows:
+def table(kind: str = "value", windowed: bool = False, **more: Any) -> TableRows:
     given = {"key_type": None, "value_type": None, **more}
-    return TableRows(TARGET, "s", kind, "state 's' of operator 'u'", **given)
+    return TableRows(TARGET, StateDescription("s", kind, namespaced=windowed), "state 's' of operator 'u'", **given)
 
 
 def changes(rows: Any, columns: dict[str, pa.Array]) -> dict[Any, Any]:
@@ -55,7 +56,7 @@ def test_values_lists_and_maps() -> None:
 
 def test_times_of_a_time_to_live() -> None:
     columns = {"key": pa.array(["a", "b"]), "value": pa.array([[1, 2], [3]]), "at": pa.array([70, None], pa.int64())}
-    assert changes(table("list", written_at=99, has_times=True), columns) == {
+    assert changes(table("list", written_at=99), columns) == {
         "a": (True, [(70, 1), (70, 2)]),
         "b": (True, [(99, 3)]),
     }
@@ -116,11 +117,11 @@ def test_entries_become_files_by_subtask(tmp_path: Path) -> None:
         },
     )
     found.sort(key=lambda row: (row["part"], row["key_group"], row["table"], row["encoded"]))
-    exporting = EntryExports(0, "u", str(tmp_path / "savepoint" / "u"), TARGET, "", (), frozenset(), 0)
+    exporting = exports_to(tmp_path)
     (report,) = [pickle.loads(row["report"]) for row in _run(exporting, found)]
     held: dict[str, dict[Any, Any]] = {}
     for export, result in zip(report.exports, report.results, strict=True):
-        for name, segment in result.files:
+        for name, segment in result:
             content = decode_segment(Path(segment.path).read_bytes(), range(*export.groups))
             assert {subtask_of_key_group(key_group_of(key, 13), 3, 13) for key in content[name].changes} == {
                 export.subtask
@@ -141,9 +142,14 @@ def test_entries_become_files_by_subtask(tmp_path: Path) -> None:
 def test_a_key_that_comes_twice(tmp_path: Path) -> None:
     (tmp_path / "savepoint").mkdir()
     found = entries(table(), {"key": pa.array(["a", "a"]), "value": pa.array([1, 2])})
-    exporting = EntryExports(0, "u", str(tmp_path / "savepoint" / "u"), TARGET, "", (), frozenset(), 0)
+    exporting = exports_to(tmp_path)
     (row,) = _run(exporting, found)
     assert row["problem"] == "state 's' of operator 'u': key 'a' comes twice; a state has one row for each key"
+
+
+def exports_to(folder: Path) -> EntryExports:
+    place = str(folder / "savepoint" / "u")
+    return EntryExports("u", KeyedExport(0, 0, place, (0, 0), (), TARGET.max_parallelism, "", ()), 0)
 
 
 def _run(exporting: EntryExports, found: list[dict[str, Any]]) -> list[dict[str, Any]]:

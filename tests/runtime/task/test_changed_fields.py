@@ -10,7 +10,7 @@ import pytest
 
 from beadline.api.function import MapFunction
 from beadline.api.metrics import MetricGroup
-from beadline.runtime.functions.fields import changed, fingerprint
+from beadline.runtime.task.acks import changed, fingerprint
 
 
 class Sample(MapFunction):
