@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from beadline.api.runtime_context import KeyedStateStore
     from beadline.api.state import OperatorStateStore
 
-__all__ = [
-    "CheckpointListener",
-    "CheckpointedFunction",
-    "FunctionInitializationContext",
-    "FunctionSnapshotContext",
-    "KeyedRawStateFunction",
-    "RawStateFunction",
-]
-
 
 class FunctionSnapshotContext(ABC):
     """Passed to ``snapshot_state``."""

@@ -13,22 +13,6 @@ from typing import Any, NoReturn
 from beadline.api.runtime_context import RuntimeContext
 from beadline.errors import UnsupportedFeatureError
 
-__all__ = [
-    "AggregateFunction",
-    "CallableReduceFunction",
-    "CoFlatMapFunction",
-    "CoMapFunction",
-    "FilterFunction",
-    "FlatMapFunction",
-    "Function",
-    "KeySelector",
-    "MapFunction",
-    "Partitioner",
-    "ReduceFunction",
-    "SinkFunction",
-    "SourceFunction",
-]
-
 
 class Function(ABC):  # noqa: B024 - subclasses say what is abstract
     """Base of all functions.

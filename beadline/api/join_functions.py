@@ -8,8 +8,6 @@ from typing import Any
 
 from beadline.api.function import Function
 
-__all__ = ["CoGroupFunction", "FlatJoinFunction", "JoinFunction", "ProcessJoinFunction"]
-
 
 class JoinFunction(Function):
     """Makes one element of two that share a key and a window. It must not change them: each has other pairs too."""

@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 
 from beadline.errors import ConfigurationError
 
-__all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup", "MetricTotals"]
-
 M = TypeVar("M", bound="Metric")
 
 _LOG = logging.getLogger(__name__)
@@ -38,11 +36,9 @@ class Counter(Metric):
         self._drained = 0
 
     def inc(self, n: int = 1) -> None:
-        """Adds ``n``."""
         self._count += n
 
     def dec(self, n: int = 1) -> None:
-        """Takes ``n`` away."""
         self._count -= n
 
     def get_count(self) -> int:
@@ -70,7 +66,6 @@ class Meter(Metric):
         self._counter = Counter()
 
     def mark_event(self, value: int = 1) -> None:
-        """Notes that ``value`` events happened."""
         self._counter.inc(value)
 
     def get_count(self) -> int:
@@ -92,7 +87,6 @@ class Distribution(Metric):
         self._values: tuple[int, float, float, float] | None = None
 
     def update(self, value: float) -> None:
-        """Takes one value in."""
         self._values = _add_distributions(self._values, (1, value, value, value))
 
     def drain(self) -> tuple[int, float, float, float] | None:
@@ -125,7 +119,6 @@ class MetricGroup:
         return group if extra is None else group.add_group(extra)
 
     def counter(self, name: str) -> Counter:
-        """A number that goes up and down."""
         return self._registered(name, Counter, Counter)
 
     def gauge(self, name: str, obj: Callable[[], Any]) -> None:
@@ -137,11 +130,9 @@ class MetricGroup:
         self._gauges[_checked(name)] = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """Counts events, shown as a rate over the time span."""
         return self._registered(name, Meter, lambda: Meter(time_span_in_seconds))
 
     def distribution(self, name: str) -> Distribution:
-        """Count, sum, smallest and largest of values."""
         return self._registered(name, Distribution, Distribution)
 
     def drain(self) -> MetricReport:

@@ -1,13 +1,9 @@
-"""Names for side outputs."""
-
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import ConfigurationError, TypeMismatchError
-
-__all__ = ["OutputTag"]
 
 
 class OutputTag:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
         ValueStateDescriptor,
     )
 
-__all__ = ["DistributedCache", "KeyedStateStore", "RuntimeContext"]
-
 
 class KeyedStateStore(ABC):
     """Hands out state by descriptor. The handle shows the entry of the key that is current when it is used.

@@ -13,20 +13,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor
 
-__all__ = [
-    "AggregatingState",
-    "AppendingState",
-    "BroadcastState",
-    "ListState",
-    "MapState",
-    "MergingState",
-    "OperatorStateStore",
-    "ReadOnlyBroadcastState",
-    "ReducingState",
-    "State",
-    "ValueState",
-]
-
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")

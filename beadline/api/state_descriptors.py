@@ -11,15 +11,6 @@ from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import ConfigurationError, TypeMismatchError
 
-__all__ = [
-    "AggregatingStateDescriptor",
-    "ListStateDescriptor",
-    "MapStateDescriptor",
-    "ReducingStateDescriptor",
-    "StateDescriptor",
-    "ValueStateDescriptor",
-]
-
 
 @dataclass(frozen=True)
 class StateMigration:
@@ -32,7 +23,6 @@ class StateMigration:
 class StateDescriptor:
     """Base of all descriptors. The name identifies the state within its operator, also across restarts.
 
-    :ivar name: the name of the state
     :ivar type_info: the type that is stored: for list and map state the whole list or map
     """
 
@@ -49,7 +39,6 @@ class StateDescriptor:
         self._migrations: tuple[StateMigration, ...] = ()
 
     def get_name(self) -> str:
-        """The name of the state."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
@@ -87,7 +76,6 @@ class StateDescriptor:
 
     @property
     def migrations(self) -> tuple[StateMigration, ...]:
-        """What :meth:`migrate_from` was told."""
         return self._migrations
 
     def _checked_type(self, what: str, type_info: Any) -> TypeInformation:
@@ -115,10 +103,7 @@ class ValueStateDescriptor(StateDescriptor):
 
 
 class ListStateDescriptor(StateDescriptor):
-    """Describes a list per key.
-
-    :ivar elem_type_info: the type of one element
-    """
+    """Describes a list per key."""
 
     def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
         self.name = name
@@ -127,11 +112,7 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Describes a map per key, or a broadcast state.
-
-    :ivar key_type_info: the type of the map's keys
-    :ivar value_type_info: the type of the map's values
-    """
+    """Describes a map per key, or a broadcast state."""
 
     def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         self.name = name
@@ -160,7 +141,6 @@ class ReducingStateDescriptor(StateDescriptor):
 class AggregatingStateDescriptor(StateDescriptor):
     """Describes one accumulator per key.
 
-    :param agg_function: creates, feeds, reads and merges the accumulators
     :param state_type_info: the type of the accumulator, not of the elements or the result
     """
 
@@ -174,7 +154,6 @@ class AggregatingStateDescriptor(StateDescriptor):
         self._agg_function = agg_function
 
     def get_agg_function(self) -> AggregateFunction:
-        """The function that creates, feeds, reads and merges the accumulators."""
         return self._agg_function
 
 

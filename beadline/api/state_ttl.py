@@ -1,22 +1,18 @@
-"""How long state lives when nobody touches it."""
-
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds, check_positive
 from beadline.common.time import Duration, Time
 from beadline.errors import ConfigurationError, TypeMismatchError
-
-__all__ = ["StateTtlConfig"]
 
 E = TypeVar("E", bound=Enum)
 S = TypeVar("S")
 
 _DEFAULT_CLEANUP_SIZE = 5
 _DEFAULT_COMPACTION_QUERY_ENTRIES = 1000
-_DEFAULT_PERIODIC_COMPACTION_DAYS = 30
+_DEFAULT_PERIODIC_COMPACTION = Duration.of_days(30)
 
 
 class StateTtlConfig:
@@ -81,47 +77,31 @@ class StateTtlConfig:
 
     @property
     def ttl_ms(self) -> int:
-        """The lifetime in milliseconds."""
         return self._ttl.to_milliseconds()
 
     def get_update_type(self) -> UpdateType:
-        """Which accesses restart the lifetime."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
-        """Whether an expired entry can still be read."""
         return self._state_visibility
 
     def get_ttl(self) -> Time:
-        """The lifetime."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:
-        """Which clock the lifetime is measured with."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether entries expire at all."""
         return self._update_type is not StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> CleanupStrategies:
-        """How expired entries are removed when nobody reads them."""
         return self._cleanup_strategies
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StateTtlConfig) and self._fields() == other._fields()
+        return isinstance(other, StateTtlConfig) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash((self.ttl_ms, self._update_type, self._state_visibility, self._ttl_time_characteristic))
-
-    def _fields(self) -> tuple[object, ...]:
-        return (
-            self.ttl_ms,
-            self._update_type,
-            self._state_visibility,
-            self._ttl_time_characteristic,
-            self._cleanup_strategies,
-        )
 
     def __repr__(self) -> str:
         return (
@@ -130,7 +110,8 @@ class StateTtlConfig:
         )
 
     class Builder:
-        """Collects the choices; every method but :meth:`build` returns the builder."""
+        """Collects the choices; every method but :meth:`build` returns the builder. By default only writing restarts
+        the lifetime, and an expired entry reads as if it were gone."""
 
         def __init__(self, ttl: Time | Duration) -> None:
             self._ttl = _as_time(ttl)
@@ -142,85 +123,68 @@ class StateTtlConfig:
                 StateTtlConfig.CleanupStrategies.Strategies, StateTtlConfig.CleanupStrategies.CleanupStrategy
             ] = {}
 
-        def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> StateTtlConfig.Builder:
-            """Which accesses restart the lifetime."""
+        def set_update_type(self, update_type: StateTtlConfig.UpdateType) -> Self:
             self._update_type = _member(StateTtlConfig.UpdateType, update_type, "update type")
             return self
 
-        def update_ttl_on_create_and_write(self) -> StateTtlConfig.Builder:
-            """Only writing restarts the lifetime (the default)."""
+        def update_ttl_on_create_and_write(self) -> Self:
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
-        def update_ttl_on_read_and_write(self) -> StateTtlConfig.Builder:
-            """Reading restarts the lifetime as well."""
+        def update_ttl_on_read_and_write(self) -> Self:
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
-        def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> StateTtlConfig.Builder:
-            """Whether an expired entry can still be read until it is removed."""
+        def set_state_visibility(self, state_visibility: StateTtlConfig.StateVisibility) -> Self:
             self._state_visibility = _member(StateTtlConfig.StateVisibility, state_visibility, "state visibility")
             return self
 
-        def return_expired_if_not_cleaned_up(self) -> StateTtlConfig.Builder:
-            """An expired entry can be read until it is removed."""
+        def return_expired_if_not_cleaned_up(self) -> Self:
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
-        def never_return_expired(self) -> StateTtlConfig.Builder:
-            """An expired entry reads as if it were gone (the default)."""
+        def never_return_expired(self) -> Self:
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
-        def set_ttl_time_characteristic(
-            self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic
-        ) -> StateTtlConfig.Builder:
-            """Which clock the lifetime is measured with; there is only processing time."""
+        def set_ttl_time_characteristic(self, ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic) -> Self:
             self._ttl_time_characteristic = _member(
                 StateTtlConfig.TtlTimeCharacteristic, ttl_time_characteristic, "time characteristic"
             )
             return self
 
-        def use_processing_time(self) -> StateTtlConfig.Builder:
-            """Measures the lifetime with the wall clock (the default)."""
+        def use_processing_time(self) -> Self:
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
-        def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
+        def cleanup_full_snapshot(self) -> Self:
             """Leaves expired entries out of full snapshots, so that a restore starts without them."""
-            strategies = StateTtlConfig.CleanupStrategies
-            self._strategies[strategies.Strategies.FULL_STATE_SCAN_SNAPSHOT] = strategies.EMPTY_STRATEGY
-            return self
+            return self._clean_up("FULL_STATE_SCAN_SNAPSHOT", StateTtlConfig.CleanupStrategies.EMPTY_STRATEGY)
 
-        def cleanup_incrementally(
-            self, cleanup_size: int, run_cleanup_for_every_record: bool
-        ) -> StateTtlConfig.Builder:
+        def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> Self:
             """Looks at ``cleanup_size`` entries for each access, at the end of the step, and drops those that have
             expired. Records that touch no state don't count, whatever ``run_cleanup_for_every_record`` says."""
-            strategies = StateTtlConfig.CleanupStrategies
-            self._strategies[strategies.Strategies.INCREMENTAL_CLEANUP] = strategies.IncrementalCleanupStrategy(
-                cleanup_size, run_cleanup_for_every_record
-            )
-            return self
+            kind = StateTtlConfig.CleanupStrategies.IncrementalCleanupStrategy
+            return self._clean_up("INCREMENTAL_CLEANUP", kind(cleanup_size, run_cleanup_for_every_record))
 
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
-        ) -> StateTtlConfig.Builder:
+        ) -> Self:
             """Kept for programs that call it; it has no effect. In RocksDB too, a few expired entries are dropped for
             each access, and others when runs of state are merged."""
-            strategies = StateTtlConfig.CleanupStrategies
-            self._strategies[strategies.Strategies.ROCKSDB_COMPACTION_FILTER] = (
-                strategies.RocksdbCompactFilterCleanupStrategy(query_time_after_num_entries, periodic_compaction_time)
-            )
+            kind = StateTtlConfig.CleanupStrategies.RocksdbCompactFilterCleanupStrategy
+            strategy = kind(query_time_after_num_entries, periodic_compaction_time)
+            return self._clean_up("ROCKSDB_COMPACTION_FILTER", strategy)
+
+        def _clean_up(self, name: str, strategy: StateTtlConfig.CleanupStrategies.CleanupStrategy) -> Self:
+            self._strategies[StateTtlConfig.CleanupStrategies.Strategies[name]] = strategy
             return self
 
-        def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
+        def disable_cleanup_in_background(self) -> Self:
             """Drops expired entries only when they are read, or by a strategy that was asked for by name."""
             self._is_cleanup_in_background = False
             return self
 
-        def set_ttl(self, ttl: Time | Duration) -> StateTtlConfig.Builder:
-            """How long entries live."""
+        def set_ttl(self, ttl: Time | Duration) -> Self:
             self._ttl = _as_time(ttl)
             return self
 
         def build(self) -> StateTtlConfig:
-            """The finished configuration."""
             return StateTtlConfig(
                 self._update_type,
                 self._state_visibility,
@@ -255,11 +219,10 @@ class StateTtlConfig:
             """Looks at a few entries at every access."""
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
-                self._cleanup_size = _positive(cleanup_size, "cleanup_size")
+                self._cleanup_size = check_positive(cleanup_size, "cleanup_size", "a cleanup strategy")
                 self._run_cleanup_for_every_record = bool(run_cleanup_for_every_record)
 
             def get_cleanup_size(self) -> int:
-                """How many entries are looked at."""
                 return self._cleanup_size
 
             def run_cleanup_for_every_record(self) -> bool:
@@ -272,14 +235,10 @@ class StateTtlConfig:
             def __init__(
                 self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
             ) -> None:
-                self._query_time_after_num_entries = _positive(
-                    query_time_after_num_entries, "query_time_after_num_entries"
+                self._query_time_after_num_entries = check_positive(
+                    query_time_after_num_entries, "query_time_after_num_entries", "a cleanup strategy"
                 )
-                self._periodic_compaction_time = (
-                    Duration.of_days(_DEFAULT_PERIODIC_COMPACTION_DAYS)
-                    if periodic_compaction_time is None
-                    else periodic_compaction_time
-                )
+                self._periodic_compaction_time = periodic_compaction_time or _DEFAULT_PERIODIC_COMPACTION
 
             def get_query_time_after_num_entries(self) -> int:
                 """After how many entries the clock is read again."""
@@ -300,7 +259,6 @@ class StateTtlConfig:
             return self._is_cleanup_in_background
 
         def in_full_snapshot(self) -> bool:
-            """Whether full snapshots leave expired entries out."""
             return StateTtlConfig.CleanupStrategies.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
         def get_incremental_cleanup_strategy(self) -> IncrementalCleanupStrategy | None:
@@ -333,12 +291,6 @@ def _member(enum: type[E], value: object, what: str) -> E:
         return value
     names = ", ".join(f"{enum.__name__}.{member.name}" for member in enum)
     raise TypeMismatchError(f"The {what} of a StateTtlConfig must be one of {names}, not {value!r}.")
-
-
-def _positive(value: int, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        raise ConfigurationError(f"{what} must be a positive int, not {value!r}.")
-    return value
 
 
 def _as_time(ttl: Time | Duration) -> Time:

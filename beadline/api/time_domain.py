@@ -1,10 +1,4 @@
-"""Which clock a timer follows."""
-
-from __future__ import annotations
-
 from enum import Enum
-
-__all__ = ["TimeDomain"]
 
 
 class TimeDomain(Enum):

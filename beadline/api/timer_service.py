@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-__all__ = ["TimerService"]
+
+class Clocks(ABC):
+    """Reads both clocks."""
+
+    @abstractmethod
+    def current_processing_time(self) -> int:
+        """The wall-clock time in milliseconds; it stands still within one step, so that a re-run gives the same
+        results."""
+
+    @abstractmethod
+    def current_watermark(self) -> int:
+        """The event time up to which this operator has seen everything."""
 
 
-class TimerService(ABC):
+class TimerService(Clocks):
     """Reads both clocks and sets timers for the current key.
 
     All times are milliseconds since the epoch. A timer is known by its key, its clock and its timestamp: registering
     the same one twice makes it fire once. Timers are state: they are part of every checkpoint.
     """
-
-    @abstractmethod
-    def current_processing_time(self) -> int:
-        """The wall-clock time; it stands still within one step, so that a re-run gives the same results."""
-
-    @abstractmethod
-    def current_watermark(self) -> int:
-        """The event time up to which this operator has seen everything."""
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:

@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from beadline.api.function import Function
 from beadline.api.runtime_context import KeyedStateStore
-
-__all__ = ["AllWindowFunction", "ProcessAllWindowFunction", "ProcessWindowFunction", "WindowFunction"]
+from beadline.api.timer_service import Clocks
 
 W = TypeVar("W")
 W2 = TypeVar("W2")
@@ -55,16 +54,8 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     ``context.global_state()`` belongs to the key, across its windows.
     """
 
-    class Context(_Context[W2]):
+    class Context(_Context[W2], Clocks):
         """The window that is evaluated, and what surrounds it."""
-
-        @abstractmethod
-        def current_processing_time(self) -> int:
-            """The wall-clock time of this step, in milliseconds."""
-
-        @abstractmethod
-        def current_watermark(self) -> int:
-            """The event time up to which everything has been seen."""
 
     @abstractmethod
     def process(self, key: KEY, context: ProcessWindowFunction.Context[Any], elements: Iterable[IN]) -> Iterable[OUT]:

@@ -8,6 +8,7 @@ with that event, and would otherwise give the same match twice.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from beadline.cep.conditions import Condition
@@ -26,17 +27,16 @@ ALWAYS = 2
 _PASSES_OVER = {Contiguity.STRICT: NEVER, Contiguity.RELAXED: UNLESS_IT_FITS, Contiguity.RELAXED_ANY: ALWAYS}
 
 
+@dataclass(slots=True, eq=False)
 class Test:
     """A condition in its place: ``number`` is where its answer is kept while one event is looked at."""
 
-    __slots__ = ("call", "number", "with_context")
-
-    def __init__(self, number: int, condition: Condition) -> None:
-        self.number = number
-        self.call: Callable[..., Any] = condition.call
-        self.with_context = condition.with_context
+    number: int
+    call: Callable[..., Any]
+    with_context: bool
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """One place.
 
@@ -55,38 +55,20 @@ class Node:
     :ivar accepts_silence: standing here when the time is over is a match
     """
 
-    __slots__ = (
-        "accepting",
-        "accepts_silence",
-        "following",
-        "greedy",
-        "kind",
-        "onward",
-        "passed",
-        "passes",
-        "stage",
-        "stops",
-        "taken",
-        "test",
-        "until",
-        "until_ends",
-    )
-
-    def __init__(self, kind: int, stage: int, test: Test | None = None) -> None:
-        self.kind = kind
-        self.stage = stage
-        self.test = test
-        self.until: Test | None = None
-        self.taken = MATCH
-        self.passes = NEVER
-        self.until_ends = False
-        self.passed = MATCH
-        self.onward: int | None = None
-        self.greedy = False
-        self.following: tuple[Node, ...] = ()
-        self.stops: dict[int, tuple[Test, ...]] = {}
-        self.accepting = False
-        self.accepts_silence = False
+    kind: int
+    stage: int
+    test: Test | None = None
+    until: Test | None = None
+    taken: int = MATCH
+    passes: int = NEVER
+    until_ends: bool = False
+    passed: int = MATCH
+    onward: int | None = None
+    greedy: bool = False
+    following: tuple[Node, ...] = ()
+    stops: dict[int, tuple[Test, ...]] = field(default_factory=dict)
+    accepting: bool = False
+    accepts_silence: bool = False
 
 
 class Automaton:
@@ -126,13 +108,13 @@ class Automaton:
 
     def _stage_test(self, stage: Pattern) -> Test | None:
         if stage._condition is None and stage._contiguity in Contiguity.NEGATIVE:
-            return self._test(Condition(_anything, False))
+            return self._test(Condition(anything, False))
         return self._test(stage._condition)
 
     def _test(self, condition: Condition | None) -> Test | None:
         if condition is None:
             return None
-        self.tests.append(Test(len(self.tests), condition))
+        self.tests.append(Test(len(self.tests), condition.call, condition.with_context))
         return self.tests[-1]
 
     def _add(self, node: Node) -> int:
@@ -147,7 +129,7 @@ class Automaton:
         for count in range(last, -1, -1):
             may_go_on = count >= stage._from if count else stage._optional
             passes = _PASSES_OVER[stage._inner if count else stage._contiguity]
-            node = self._stage_node(number, until)
+            node = Node(TAKES, number, self._tests[number], until)
             index = self._add(node)
             loops = stage._to is None and count == last
             node.taken = index if loops else behind
@@ -156,18 +138,13 @@ class Automaton:
             if may_go_on:
                 node.onward, node.greedy, node.following = onward, stage._greedy, following
                 if passes != NEVER:
-                    waiting = self._stage_node(number, until)
+                    waiting = Node(TAKES, number, self._tests[number], until)
                     node.passed = waiting.passed = self._add(waiting)
                     waiting.taken, waiting.passes, waiting.until_ends = node.taken, passes, node.until_ends
                     if stage._greedy:
                         waiting.onward, waiting.greedy, waiting.following = onward, True, following
             behind = index
         return behind
-
-    def _stage_node(self, number: int, until: Test | None) -> Node:
-        node = Node(TAKES, number, self._tests[number])
-        node.until = until
-        return node
 
     def _stops(self, node: Node) -> dict[int, tuple[Test, ...]]:
         """What must not happen at a node, by the stage that took the last event.
@@ -219,5 +196,5 @@ class Automaton:
         return not any(test.with_context for test in self.tests)
 
 
-def _anything(event: Any) -> bool:
+def anything(event: Any) -> bool:
     return True

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from beadline.api.function import FilterFunction
 from beadline.errors import TypeMismatchError
-
-__all__ = ["Condition", "ConditionContext", "as_condition"]
 
 
 class ConditionContext(ABC):
@@ -25,15 +24,13 @@ class ConditionContext(ABC):
         """The time of the event that is asked about: its timestamp, or the clock's time in processing time."""
 
 
+@dataclass(slots=True, eq=False)
 class Condition:
     """A test of one event. ``with_context`` tells whether it looks at earlier events too. If not, one test counts for
     all partial matches."""
 
-    __slots__ = ("call", "with_context")
-
-    def __init__(self, call: Callable[..., Any], with_context: bool) -> None:
-        self.call = call
-        self.with_context = with_context
+    call: Callable[..., Any]
+    with_context: bool
 
     def __and__(self, other: Condition) -> Condition:
         first, second = self.call, other.call

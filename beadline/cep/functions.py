@@ -9,8 +9,6 @@ from typing import Any
 from beadline.api.function import Function
 from beadline.api.output_tag import OutputTag
 
-__all__ = ["Match", "PatternProcessFunction", "TimedOutPartialMatchHandler"]
-
 Match = dict[str, list[Any]]
 
 

@@ -10,10 +10,10 @@ The state of a key is plain data that is never changed, only replaced: ``(next n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from beadline.cep.automaton import ALWAYS, MATCH, NEVER, NOT_NEXT, PENDING, Automaton, Node, Test
+from beadline.cep.automaton import ALWAYS, MATCH, NEVER, NOT_NEXT, PENDING, Automaton, Node, Test, anything
 from beadline.cep.conditions import ConditionContext
 from beadline.errors import ConfigurationError
 
@@ -76,27 +76,11 @@ class Matcher:
         self._event: Any = None
         first = automaton.first_tests
         plain = [test.call for test in first if test is not None and not test.with_context]
-        self._first = plain if len(plain) == len(first) else None
+        #: Whether a match could begin with an event; False is certain, and cheap to find.
+        self.begins = _any_holds(plain) if len(plain) == len(first) else anything
         every = [test.call for test in automaton.tests]
-        self._relevant = every if automaton.skips_what_nothing_takes else None
-
-    def begins(self, event: Any) -> bool:
-        """Whether a match could begin with this event; False is certain, and cheap to find."""
-        if self._first is None:
-            return True
-        for call in self._first:
-            if call(event):
-                return True
-        return False
-
-    def matters(self, event: Any) -> bool:
-        """Whether this event could make a difference to any partial match, now or later; False is certain."""
-        if self._relevant is None:
-            return True
-        for call in self._relevant:
-            if call(event):
-                return True
-        return False
+        #: Whether an event could make a difference to any partial match, now or later; False is certain.
+        self.matters = _any_holds(every) if automaton.skips_what_nothing_takes else anything
 
     def as_match(self, path: Path) -> dict[str, list[Any]]:
         """The events by the names of their stages, in the order of the stages."""
@@ -152,7 +136,6 @@ class Matcher:
         return self._outcome(number, list(partials[late:]), held, matches, list(timed_out.values()), False)
 
     def deadline(self, time: int) -> int | None:
-        """When a partial match that begins at this time runs out of it."""
         return None if self._within is None else time + self._within
 
     def _move(self, partial: Partial, pair: tuple[int, Any], kept: list[Partial], matches: list[Held]) -> None:
@@ -256,6 +239,16 @@ class Matcher:
             partials = [partial for partial in partials if partial[2] >= limit]
             waiting = [match for match in waiting if match[0] >= limit]
         return partials, waiting, found
+
+
+def _any_holds(calls: list[Callable[[Any], Any]]) -> Callable[[Any], bool]:
+    def holds(event: Any) -> bool:
+        for call in calls:
+            if call(event):
+                return True
+        return False
+
+    return holds
 
 
 def _first(match: Held) -> int:

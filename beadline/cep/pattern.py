@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds
 from beadline.cep.conditions import Condition, as_condition
 from beadline.cep.skip import AfterMatchSkipStrategy
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError
-
-__all__ = ["Contiguity", "Pattern"]
 
 
 class Contiguity:

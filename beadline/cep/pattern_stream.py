@@ -23,8 +23,6 @@ from beadline.datastream.streams.checks import check_process_function
 from beadline.datastream.streams.keyed import KeyedStream
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError
 
-__all__ = ["CEP", "PatternStream"]
-
 
 class CEP:
     """Where patterns meet streams."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from beadline.errors import ConfigurationError, TypeMismatchError
 
-__all__ = ["AfterMatchSkipStrategy"]
-
 
 class AfterMatchSkipStrategy:
     """Which partial matches are given up when one is complete: ``Pattern.begin("a", AfterMatchSkipStrategy.…)``.

@@ -6,8 +6,6 @@ from enum import Enum
 
 from beadline.common.job_status import JobStatus
 
-__all__ = ["End", "Fate"]
-
 
 class Fate(Enum):
     """What happens to a job's checkpoints when it ends."""
@@ -26,13 +24,8 @@ class Fate(Enum):
 
 
 class End(Enum):
-    """Why a job does not run any more.
-
-    A driver that is killed is not among them: it decides nothing, and leaves all that is there.
-
-    :ivar status: what its client sees
-    :ivar checkpoints: what happens to its checkpoints
-    """
+    """Why a job does not run any more, what its client sees, and what happens to its checkpoints. A driver that is
+    killed is not among them: it decides nothing, and leaves all that is there."""
 
     FINISHED = "finished", JobStatus.FINISHED, Fate.DELETED
     """It came to the end of its input."""

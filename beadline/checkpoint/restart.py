@@ -11,49 +11,29 @@ from dataclasses import dataclass
 from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError
 
-__all__ = [
-    "KEYS",
-    "Decision",
-    "ExponentialDelay",
-    "FailureRate",
-    "FixedDelay",
-    "NoRestart",
-    "RestartStrategy",
-    "restart_strategy",
-]
-
-TYPE = "restart-strategy.type"
-FIXED_ATTEMPTS = "restart-strategy.fixed-delay.attempts"
-FIXED_DELAY = "restart-strategy.fixed-delay.delay"
-RATE_FAILURES = "restart-strategy.failure-rate.max-failures-per-interval"
-RATE_INTERVAL = "restart-strategy.failure-rate.failure-rate-interval"
-RATE_DELAY = "restart-strategy.failure-rate.delay"
-INITIAL_BACKOFF = "restart-strategy.exponential-delay.initial-backoff"
-MAX_BACKOFF = "restart-strategy.exponential-delay.max-backoff"
-MULTIPLIER = "restart-strategy.exponential-delay.backoff-multiplier"
-RESET_THRESHOLD = "restart-strategy.exponential-delay.reset-backoff-threshold"
-JITTER = "restart-strategy.exponential-delay.jitter-factor"
-ATTEMPTS_BEFORE_RESET = "restart-strategy.exponential-delay.attempts-before-reset-backoff"
-
-_OPTIONS = {
-    "fixed-delay": (FIXED_ATTEMPTS, FIXED_DELAY),
-    "failure-rate": (RATE_FAILURES, RATE_INTERVAL, RATE_DELAY),
-    "exponential-delay": (
-        INITIAL_BACKOFF,
-        MAX_BACKOFF,
-        MULTIPLIER,
-        RESET_THRESHOLD,
-        JITTER,
-        ATTEMPTS_BEFORE_RESET,
-    ),
-}
-
-#: All keys that :func:`restart_strategy` reads.
-KEYS = frozenset({TYPE, *(key for keys in _OPTIONS.values() for key in keys)})
-
 _UNLIMITED = 2**31 - 1
 # Where a delay stops growing, long after the option for the longest one has cut it.
 _LARGEST = 2.0**62
+
+
+class Key:
+    """The options that :func:`restart_strategy` reads."""
+
+    TYPE = "restart-strategy.type"
+    FIXED_ATTEMPTS = "restart-strategy.fixed-delay.attempts"
+    FIXED_DELAY = "restart-strategy.fixed-delay.delay"
+    RATE_FAILURES = "restart-strategy.failure-rate.max-failures-per-interval"
+    RATE_INTERVAL = "restart-strategy.failure-rate.failure-rate-interval"
+    RATE_DELAY = "restart-strategy.failure-rate.delay"
+    INITIAL_BACKOFF = "restart-strategy.exponential-delay.initial-backoff"
+    MAX_BACKOFF = "restart-strategy.exponential-delay.max-backoff"
+    MULTIPLIER = "restart-strategy.exponential-delay.backoff-multiplier"
+    RESET_THRESHOLD = "restart-strategy.exponential-delay.reset-backoff-threshold"
+    JITTER = "restart-strategy.exponential-delay.jitter-factor"
+    ATTEMPTS_BEFORE_RESET = "restart-strategy.exponential-delay.attempts-before-reset-backoff"
+
+
+KEYS = frozenset(key for name, key in vars(Key).items() if name.isupper())
 
 
 @dataclass(frozen=True)
@@ -66,10 +46,7 @@ class Decision:
 
 
 class RestartStrategy(ABC):
-    """Decides on restarts. Times are in milliseconds and never go back.
-
-    :ivar restarts: whether it may ever restart a job
-    """
+    """Decides on restarts. Times are in milliseconds and never go back. ``restarts``: whether it ever does."""
 
     restarts = True
 
@@ -91,7 +68,7 @@ class NoRestart(RestartStrategy):
     restarts = False
 
     def failed(self, now: int) -> Decision:
-        return Decision(False, 0, f"the restart strategy is 'none'; set {TYPE} or turn checkpoints on to restart")
+        return Decision(False, 0, f"the restart strategy is 'none'; set {Key.TYPE} or turn checkpoints on to restart")
 
     def __repr__(self) -> str:
         return "NoRestart()"
@@ -102,9 +79,9 @@ class FixedDelay(RestartStrategy):
 
     def __init__(self, attempts: int | None, delay_ms: int) -> None:
         if attempts is not None:
-            _at_least(0, attempts, FIXED_ATTEMPTS)
+            _at_least(0, attempts, Key.FIXED_ATTEMPTS)
         self._attempts = None if attempts is None or attempts >= _UNLIMITED else attempts
-        self._delay = _at_least(0, delay_ms, FIXED_DELAY)
+        self._delay = _at_least(0, delay_ms, Key.FIXED_DELAY)
         self._failures = 0
 
     def failed(self, now: int) -> Decision:
@@ -113,7 +90,7 @@ class FixedDelay(RestartStrategy):
             return Decision(True, self._delay, f"restart {self._failures}")
         if self._failures <= self._attempts:
             return Decision(True, self._delay, f"restart {self._failures} of {self._attempts}")
-        return Decision(False, 0, f"all {self._attempts} restarts are used up ({FIXED_ATTEMPTS})")
+        return Decision(False, 0, f"all {self._attempts} restarts are used up ({Key.FIXED_ATTEMPTS})")
 
     def __repr__(self) -> str:
         limit = "any number" if self._attempts is None else self._attempts
@@ -124,9 +101,9 @@ class FailureRate(RestartStrategy):
     """Restarts with the same delay, until more than ``failures`` fall into one interval."""
 
     def __init__(self, failures: int, interval_ms: int, delay_ms: int) -> None:
-        self._failures = _at_least(1, failures, RATE_FAILURES)
-        self._interval = _at_least(1, interval_ms, RATE_INTERVAL)
-        self._delay = _at_least(0, delay_ms, RATE_DELAY)
+        self._failures = _at_least(1, failures, Key.RATE_FAILURES)
+        self._interval = _at_least(1, interval_ms, Key.RATE_INTERVAL)
+        self._delay = _at_least(0, delay_ms, Key.RATE_DELAY)
         self._times: deque[int] = deque(maxlen=failures + 1)
 
     def failed(self, now: int) -> Decision:
@@ -134,7 +111,7 @@ class FailureRate(RestartStrategy):
         recent = sum(now - time <= self._interval for time in self._times)
         if recent <= self._failures:
             return Decision(True, self._delay, f"failure {recent} of {self._failures} within {self._interval} ms")
-        why = f"{recent} failures within {self._interval} ms, {self._failures} are allowed ({RATE_FAILURES})"
+        why = f"{recent} failures within {self._interval} ms, {self._failures} are allowed ({Key.RATE_FAILURES})"
         return Decision(False, 0, why)
 
     def __repr__(self) -> str:
@@ -142,13 +119,9 @@ class FailureRate(RestartStrategy):
 
 
 class ExponentialDelay(RestartStrategy):
-    """Restarts with a delay that grows from failure to failure, and starts over after a quiet time.
-
-    Failures while a restart is still waited for belong to the same attempt.
-
-    :param attempts: how many restarts without a quiet time, ``None`` for any number
-    :param uniform: gives numbers from 0 up to, but not, 1; they spread the delays
-    """
+    """Restarts with a delay that grows from failure to failure, and starts over after a quiet time. Failures while a
+    restart is still waited for belong to the same attempt. ``attempts`` is how many there may be without a quiet time;
+    numbers from ``uniform``, from 0 up to, but not, 1, spread the delays."""
 
     def __init__(
         self,
@@ -160,21 +133,21 @@ class ExponentialDelay(RestartStrategy):
         attempts: int | None = None,
         uniform: Callable[[], float] = random.random,
     ) -> None:
-        self._initial = _at_least(1, initial_ms, INITIAL_BACKOFF)
+        self._initial = _at_least(1, initial_ms, Key.INITIAL_BACKOFF)
         self._max = max_ms
         if max_ms < initial_ms:
             raise ConfigurationError(
-                f"{MAX_BACKOFF} is {max_ms} ms; it must not be shorter than {INITIAL_BACKOFF}, {initial_ms} ms."
+                f"{Key.MAX_BACKOFF} is {max_ms} ms; it must not be shorter than {Key.INITIAL_BACKOFF}, {initial_ms} ms."
             )
         self._multiplier = multiplier
         if not 1 <= multiplier < float("inf"):
-            raise ConfigurationError(f"{MULTIPLIER} is {multiplier}; it must be at least 1.")
-        self._reset = _at_least(1, reset_ms, RESET_THRESHOLD)
+            raise ConfigurationError(f"{Key.MULTIPLIER} is {multiplier}; it must be at least 1.")
+        self._reset = _at_least(1, reset_ms, Key.RESET_THRESHOLD)
         self._jitter = jitter
         if not 0 <= jitter <= 1:
-            raise ConfigurationError(f"{JITTER} is {jitter}; it must be from 0 to 1.")
+            raise ConfigurationError(f"{Key.JITTER} is {jitter}; it must be from 0 to 1.")
         if attempts is not None:
-            _at_least(1, attempts, ATTEMPTS_BEFORE_RESET)
+            _at_least(1, attempts, Key.ATTEMPTS_BEFORE_RESET)
         self._attempts = None if attempts is None or attempts >= _UNLIMITED else attempts
         self._uniform = uniform
         self._attempt = 0
@@ -190,7 +163,7 @@ class ExponentialDelay(RestartStrategy):
             self._restart_at = now + self._next_delay()
             self._quiet_since = None
         if self._attempts is not None and self._attempt > self._attempts:
-            why = f"all {self._attempts} restarts are used up ({ATTEMPTS_BEFORE_RESET})"
+            why = f"all {self._attempts} restarts are used up ({Key.ATTEMPTS_BEFORE_RESET})"
             return Decision(False, 0, why)
         limit = "" if self._attempts is None else f" of {self._attempts}"
         return Decision(True, self._restart_at - now, f"restart {self._attempt}{limit}")
@@ -218,13 +191,8 @@ def restart_strategy(
     configuration: Configuration, *, checkpointing: bool, uniform: Callable[[], float] = random.random
 ) -> RestartStrategy:
     """The strategy that ``configuration`` names; if it names none, exponential delay with checkpoints, else none.
-
-    Options of one strategy select it as its type does: ``fixed-delay.delay`` alone means fixed delays.
-
-    :param checkpointing: whether the clock takes checkpoints
-    :param uniform: the dice for the jitter of exponential delays
-    """
-    kind = configuration.get_string(TYPE, None)
+    Options of one strategy select it as its type does: ``fixed-delay.delay`` alone means fixed delays."""
+    kind = configuration.get_string(Key.TYPE, None)
     attempts: int | None = 1
     if kind is None:
         if not checkpointing:
@@ -234,33 +202,33 @@ def restart_strategy(
     if name in ("none", "off", "disable", "false"):
         return NoRestart()
     if name == "fixeddelay":
-        return FixedDelay(
-            configuration.get_integer(FIXED_ATTEMPTS, attempts), configuration.get_duration_ms(FIXED_DELAY, 1000)
-        )
+        delay = configuration.get_duration_ms(Key.FIXED_DELAY, 1000)
+        return FixedDelay(configuration.get_integer(Key.FIXED_ATTEMPTS, attempts), delay)
     if name == "failurerate":
         return FailureRate(
-            configuration.get_integer(RATE_FAILURES, 1),
-            configuration.get_duration_ms(RATE_INTERVAL, 60_000),
-            configuration.get_duration_ms(RATE_DELAY, 1000),
+            configuration.get_integer(Key.RATE_FAILURES, 1),
+            configuration.get_duration_ms(Key.RATE_INTERVAL, 60_000),
+            configuration.get_duration_ms(Key.RATE_DELAY, 1000),
         )
     if name == "exponentialdelay":
         return ExponentialDelay(
-            configuration.get_duration_ms(INITIAL_BACKOFF, 1000),
-            configuration.get_duration_ms(MAX_BACKOFF, 60_000),
-            configuration.get_float(MULTIPLIER, 1.5),
-            configuration.get_duration_ms(RESET_THRESHOLD, 3_600_000),
-            configuration.get_float(JITTER, 0.1),
-            configuration.get_integer(ATTEMPTS_BEFORE_RESET, None),
+            configuration.get_duration_ms(Key.INITIAL_BACKOFF, 1000),
+            configuration.get_duration_ms(Key.MAX_BACKOFF, 60_000),
+            configuration.get_float(Key.MULTIPLIER, 1.5),
+            configuration.get_duration_ms(Key.RESET_THRESHOLD, 3_600_000),
+            configuration.get_float(Key.JITTER, 0.1),
+            configuration.get_integer(Key.ATTEMPTS_BEFORE_RESET, None),
             uniform,
         )
-    raise ConfigurationError(f"{TYPE}: must be none, fixed-delay, failure-rate or exponential-delay, not {kind!r}.")
+    raise ConfigurationError(f"{Key.TYPE}: must be none, fixed-delay, failure-rate or exponential-delay, not {kind!r}.")
 
 
 def _meant(configuration: Configuration) -> str:
     """The strategy whose options are set; Flink's default if there are none."""
-    found = [name for name, keys in _OPTIONS.items() if any(configuration.contains_key(key) for key in keys)]
+    chosen = {key.split(".")[1] for key in KEYS - {Key.TYPE} if configuration.contains_key(key)}
+    found = [name for name in ("fixed-delay", "failure-rate", "exponential-delay") if name in chosen]
     if len(found) > 1:
-        raise ConfigurationError(f"options of {' and '.join(found)} are set: choose one of them with {TYPE}.")
+        raise ConfigurationError(f"options of {' and '.join(found)} are set: choose one of them with {Key.TYPE}.")
     return found[0] if found else "exponential-delay"
 
 

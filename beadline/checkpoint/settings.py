@@ -11,84 +11,52 @@ from beadline.common.configuration import Configuration
 from beadline.common.job_id import JobID
 from beadline.errors import ConfigurationError
 
-__all__ = ["KEYS", "CheckpointSettings", "ClaimMode", "Retention", "Storage"]
-
 E = TypeVar("E", bound=Enum)
-
-INTERVAL = "execution.checkpointing.interval"
-MODE = "execution.checkpointing.mode"
-TIMEOUT = "execution.checkpointing.timeout"
-MIN_PAUSE = "execution.checkpointing.min-pause"
-MAX_CONCURRENT = "execution.checkpointing.max-concurrent-checkpoints"
-TOLERABLE_FAILURES = "execution.checkpointing.tolerable-failed-checkpoints"
-NUM_RETAINED = "execution.checkpointing.num-retained"
-RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
-UNALIGNED = "execution.checkpointing.unaligned.enabled"
-ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
-AFTER_TASKS_FINISH = "execution.checkpointing.checkpoints-after-tasks-finish"
-STORAGE = "execution.checkpointing.storage"
-DIRECTORY = "execution.checkpointing.dir"
-CREATE_SUBDIR = "execution.checkpointing.create-subdir"
-SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
-INLINE_THRESHOLD = "execution.checkpointing.data-inline-threshold"
-WRITE_BUFFER_SIZE = "execution.checkpointing.write-buffer-size"
-COMPRESSION = "execution.checkpointing.snapshot-compression"
-INCREMENTAL = "execution.checkpointing.incremental"
-LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
-LOCAL_BACKUP_DIRECTORIES = "execution.checkpointing.local-backup.dirs"
-# Flink has no key for the state limit of its job manager storage, because it can be set in code only.
-MAX_STATE_SIZE = "beadline.checkpointing.jobmanager.max-state-size"
-JOB_ID = "beadline.job-id"
-FIXED_JOB_ID = "$internal.pipeline.job-id"  # Flink's word for it
-RESTORE_PATH = "execution.state-recovery.path"
-CLAIM_MODE = "execution.state-recovery.claim-mode"
-IGNORE_UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
-IGNORED_IN_FLIGHT = "execution.state-recovery.without-channel-state.checkpoint-id"
-
-#: All keys that :meth:`CheckpointSettings.from_configuration` reads.
-KEYS = frozenset(
-    {
-        INTERVAL,
-        MODE,
-        TIMEOUT,
-        MIN_PAUSE,
-        MAX_CONCURRENT,
-        TOLERABLE_FAILURES,
-        NUM_RETAINED,
-        RETENTION,
-        UNALIGNED,
-        ALIGNED_TIMEOUT,
-        AFTER_TASKS_FINISH,
-        STORAGE,
-        DIRECTORY,
-        CREATE_SUBDIR,
-        SAVEPOINT_DIRECTORY,
-        INLINE_THRESHOLD,
-        WRITE_BUFFER_SIZE,
-        COMPRESSION,
-        INCREMENTAL,
-        LOCAL_BACKUP,
-        LOCAL_BACKUP_DIRECTORIES,
-        MAX_STATE_SIZE,
-        JOB_ID,
-        FIXED_JOB_ID,
-        RESTORE_PATH,
-        CLAIM_MODE,
-        IGNORE_UNCLAIMED,
-        IGNORED_IN_FLIGHT,
-    }
-)
 
 _SHORTEST_MS = 10
 _LARGEST_INLINE = 1 << 20
 _UNLIMITED = 2**31 - 1
 
 
-class Retention(Enum):
-    """What happens to the retained checkpoints when the job is cancelled or its program fails.
+class Key:
+    """The options that :meth:`CheckpointSettings.from_configuration` reads."""
 
-    The value lists the ends after which they are kept, among the ends that leave this to the retention.
-    """
+    INTERVAL = "execution.checkpointing.interval"
+    MODE = "execution.checkpointing.mode"
+    TIMEOUT = "execution.checkpointing.timeout"
+    MIN_PAUSE = "execution.checkpointing.min-pause"
+    MAX_CONCURRENT = "execution.checkpointing.max-concurrent-checkpoints"
+    TOLERABLE_FAILURES = "execution.checkpointing.tolerable-failed-checkpoints"
+    NUM_RETAINED = "execution.checkpointing.num-retained"
+    RETENTION = "execution.checkpointing.externalized-checkpoint-retention"
+    UNALIGNED = "execution.checkpointing.unaligned.enabled"
+    ALIGNED_TIMEOUT = "execution.checkpointing.aligned-checkpoint-timeout"
+    AFTER_TASKS_FINISH = "execution.checkpointing.checkpoints-after-tasks-finish"
+    STORAGE = "execution.checkpointing.storage"
+    DIRECTORY = "execution.checkpointing.dir"
+    CREATE_SUBDIR = "execution.checkpointing.create-subdir"
+    SAVEPOINT_DIRECTORY = "execution.checkpointing.savepoint-dir"
+    INLINE_THRESHOLD = "execution.checkpointing.data-inline-threshold"
+    WRITE_BUFFER_SIZE = "execution.checkpointing.write-buffer-size"
+    COMPRESSION = "execution.checkpointing.snapshot-compression"
+    INCREMENTAL = "execution.checkpointing.incremental"
+    LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
+    LOCAL_BACKUP_DIRECTORIES = "execution.checkpointing.local-backup.dirs"
+    # Flink has no key for the state limit of its job manager storage, because it can be set in code only.
+    MAX_STATE_SIZE = "beadline.checkpointing.jobmanager.max-state-size"
+    JOB_ID = "beadline.job-id"
+    FIXED_JOB_ID = "$internal.pipeline.job-id"  # Flink's word for it
+    RESTORE_PATH = "execution.state-recovery.path"
+    CLAIM_MODE = "execution.state-recovery.claim-mode"
+    IGNORE_UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
+    IGNORED_IN_FLIGHT = "execution.state-recovery.without-channel-state.checkpoint-id"
+
+
+KEYS = frozenset(key for name, key in vars(Key).items() if name.isupper())
+
+
+class Retention(Enum):
+    """The ends after which retained checkpoints are kept, among the ends that leave this to the retention."""
 
     NO_EXTERNALIZED_CHECKPOINTS = frozenset[End]()
     DELETE_ON_CANCELLATION = frozenset({End.FAILED})
@@ -162,75 +130,78 @@ class CheckpointSettings:
 
     def __post_init__(self) -> None:
         if self.interval_ms is not None:
-            _at_least(_SHORTEST_MS, self.interval_ms, INTERVAL, " ms; leave it out for no checkpoints")
-        _at_least(_SHORTEST_MS, self.timeout_ms, TIMEOUT, " ms")
-        _at_least(0, self.min_pause_ms, MIN_PAUSE, " ms")
-        _at_least(0, self.aligned_timeout_ms, ALIGNED_TIMEOUT, " ms")
-        _at_least(1, self.max_concurrent, MAX_CONCURRENT)
-        _at_least(1, self.retained, NUM_RETAINED)
-        _at_least(1, self.max_state_size, MAX_STATE_SIZE, " bytes")
-        _at_least(0, self.write_buffer_size, WRITE_BUFFER_SIZE, " bytes")
+            _at_least(_SHORTEST_MS, self.interval_ms, Key.INTERVAL, " ms; leave it out for no checkpoints")
+        _at_least(_SHORTEST_MS, self.timeout_ms, Key.TIMEOUT, " ms")
+        _at_least(0, self.min_pause_ms, Key.MIN_PAUSE, " ms")
+        _at_least(0, self.aligned_timeout_ms, Key.ALIGNED_TIMEOUT, " ms")
+        _at_least(1, self.max_concurrent, Key.MAX_CONCURRENT)
+        _at_least(1, self.retained, Key.NUM_RETAINED)
+        _at_least(1, self.max_state_size, Key.MAX_STATE_SIZE, " bytes")
+        _at_least(0, self.write_buffer_size, Key.WRITE_BUFFER_SIZE, " bytes")
         if self.tolerable_failures is not None:
-            _at_least(0, self.tolerable_failures, TOLERABLE_FAILURES)
+            _at_least(0, self.tolerable_failures, Key.TOLERABLE_FAILURES)
         if not 0 <= self.inline_threshold <= _LARGEST_INLINE:
             raise ConfigurationError(
-                f"{INLINE_THRESHOLD} must be from 0 to {_LARGEST_INLINE} bytes, not {self.inline_threshold}: the "
+                f"{Key.INLINE_THRESHOLD} must be from 0 to {_LARGEST_INLINE} bytes, not {self.inline_threshold}: the "
                 "driver holds the metadata of all retained checkpoints."
             )
         if self.unaligned and not self.exactly_once:
-            raise ConfigurationError(f"Unaligned checkpoints need {MODE} EXACTLY_ONCE, not AT_LEAST_ONCE.")
+            raise ConfigurationError(f"Unaligned checkpoints need {Key.MODE} EXACTLY_ONCE, not AT_LEAST_ONCE.")
         if self.unaligned and self.max_concurrent > 1:
             raise ConfigurationError(
-                f"Unaligned checkpoints run one at a time: set {MAX_CONCURRENT} to 1, not {self.max_concurrent}, "
-                f"or {UNALIGNED} to false."
+                f"Unaligned checkpoints run one at a time: set {Key.MAX_CONCURRENT} to 1, not {self.max_concurrent}, "
+                f"or {Key.UNALIGNED} to false."
             )
         if self.storage is Storage.FILESYSTEM and not self.directory:
-            raise ConfigurationError(f"{STORAGE} is 'filesystem', but {DIRECTORY} doesn't say where the files go.")
+            raise ConfigurationError(
+                f"{Key.STORAGE} is 'filesystem', but {Key.DIRECTORY} doesn't say where the files go."
+            )
 
     @classmethod
     def from_configuration(cls, configuration: Configuration, *, batch: bool = False) -> CheckpointSettings:
         """The settings of a job; a batch job takes no checkpoints, because it starts over."""
         warnings = []
-        interval = configuration.get_duration_ms(INTERVAL, None)
+        interval = configuration.get_duration_ms(Key.INTERVAL, None)
         if batch and interval is not None:
             interval = None
-            warnings.append(f"{INTERVAL} has no effect in batch mode: a batch job starts over after a failure")
-        exactly_once = _choice(configuration, MODE, _Mode.EXACTLY_ONCE) is _Mode.EXACTLY_ONCE
-        unaligned = configuration.get_boolean(UNALIGNED, False)
+            warnings.append(f"{Key.INTERVAL} has no effect in batch mode: a batch job starts over after a failure")
+        exactly_once = _choice(configuration, Key.MODE, _Mode.EXACTLY_ONCE) is _Mode.EXACTLY_ONCE
+        unaligned = configuration.get_boolean(Key.UNALIGNED, False)
         if unaligned and not exactly_once:
             unaligned = False
-            warnings.append(f"{UNALIGNED} has no effect with {MODE} AT_LEAST_ONCE: checkpoints stay aligned")
-        directory = configuration.get_string(DIRECTORY, None)
-        failures = configuration.get_integer(TOLERABLE_FAILURES, 0)
-        ignored = configuration.get_integer(IGNORED_IN_FLIGHT, -1)
+            warnings.append(f"{Key.UNALIGNED} has no effect with {Key.MODE} AT_LEAST_ONCE: checkpoints stay aligned")
+        directory = configuration.get_string(Key.DIRECTORY, None)
+        failures = configuration.get_integer(Key.TOLERABLE_FAILURES, 0)
+        ignored = configuration.get_integer(Key.IGNORED_IN_FLIGHT, -1)
+        backups = configuration.get_string(Key.LOCAL_BACKUP_DIRECTORIES, "")
         return cls(
             interval_ms=interval,
             exactly_once=exactly_once,
-            timeout_ms=configuration.get_duration_ms(TIMEOUT, cls.timeout_ms),
-            min_pause_ms=configuration.get_duration_ms(MIN_PAUSE, cls.min_pause_ms),
-            max_concurrent=configuration.get_integer(MAX_CONCURRENT, cls.max_concurrent),
+            timeout_ms=configuration.get_duration_ms(Key.TIMEOUT, cls.timeout_ms),
+            min_pause_ms=configuration.get_duration_ms(Key.MIN_PAUSE, cls.min_pause_ms),
+            max_concurrent=configuration.get_integer(Key.MAX_CONCURRENT, cls.max_concurrent),
             tolerable_failures=None if failures >= _UNLIMITED else failures,
-            retained=configuration.get_integer(NUM_RETAINED, cls.retained),
-            retention=_choice(configuration, RETENTION, cls.retention),
+            retained=configuration.get_integer(Key.NUM_RETAINED, cls.retained),
+            retention=_choice(configuration, Key.RETENTION, cls.retention),
             unaligned=unaligned,
-            aligned_timeout_ms=configuration.get_duration_ms(ALIGNED_TIMEOUT, cls.aligned_timeout_ms),
+            aligned_timeout_ms=configuration.get_duration_ms(Key.ALIGNED_TIMEOUT, cls.aligned_timeout_ms),
             ignored_in_flight=ignored if ignored >= 0 else None,
-            after_tasks_finish=configuration.get_boolean(AFTER_TASKS_FINISH, cls.after_tasks_finish),
-            storage=_choice(configuration, STORAGE, Storage.FILESYSTEM if directory else Storage.JOBMANAGER),
+            after_tasks_finish=configuration.get_boolean(Key.AFTER_TASKS_FINISH, cls.after_tasks_finish),
+            storage=_choice(configuration, Key.STORAGE, Storage.FILESYSTEM if directory else Storage.JOBMANAGER),
             directory=directory,
-            create_subdirectory=configuration.get_boolean(CREATE_SUBDIR, cls.create_subdirectory),
-            savepoint_directory=configuration.get_string(SAVEPOINT_DIRECTORY, None),
-            inline_threshold=configuration.get_memory_bytes(INLINE_THRESHOLD, cls.inline_threshold),
-            write_buffer_size=configuration.get_integer(WRITE_BUFFER_SIZE, cls.write_buffer_size),
-            max_state_size=configuration.get_memory_bytes(MAX_STATE_SIZE, cls.max_state_size),
-            compression=configuration.get_boolean(COMPRESSION, cls.compression),
-            incremental=configuration.get_boolean(INCREMENTAL, cls.incremental),
-            local_backup=configuration.get_boolean(LOCAL_BACKUP, cls.local_backup),
-            local_backup_directories=_paths(configuration.get_string(LOCAL_BACKUP_DIRECTORIES, "")),
+            create_subdirectory=configuration.get_boolean(Key.CREATE_SUBDIR, cls.create_subdirectory),
+            savepoint_directory=configuration.get_string(Key.SAVEPOINT_DIRECTORY, None),
+            inline_threshold=configuration.get_memory_bytes(Key.INLINE_THRESHOLD, cls.inline_threshold),
+            write_buffer_size=configuration.get_integer(Key.WRITE_BUFFER_SIZE, cls.write_buffer_size),
+            max_state_size=configuration.get_memory_bytes(Key.MAX_STATE_SIZE, cls.max_state_size),
+            compression=configuration.get_boolean(Key.COMPRESSION, cls.compression),
+            incremental=configuration.get_boolean(Key.INCREMENTAL, cls.incremental),
+            local_backup=configuration.get_boolean(Key.LOCAL_BACKUP, cls.local_backup),
+            local_backup_directories=tuple(path.strip() for path in backups.split(",") if path.strip()),
             job_id=_job_id(configuration),
-            restore_path=configuration.get_string(RESTORE_PATH, None),
+            restore_path=configuration.get_string(Key.RESTORE_PATH, None),
             claim_mode=_claim_mode(configuration, cls.claim_mode),
-            ignore_unclaimed_state=configuration.get_boolean(IGNORE_UNCLAIMED, cls.ignore_unclaimed_state),
+            ignore_unclaimed_state=configuration.get_boolean(Key.IGNORE_UNCLAIMED, cls.ignore_unclaimed_state),
             warnings=tuple(warnings),
         )
 
@@ -256,7 +227,7 @@ class _Mode(Enum):
 
 
 def _job_id(configuration: Configuration) -> str | None:
-    given = {key: text for key in (JOB_ID, FIXED_JOB_ID) if (text := configuration.get_string(key, None))}
+    given = {key: text for key in (Key.JOB_ID, Key.FIXED_JOB_ID) if (text := configuration.get_string(key, None))}
     ids = set()
     for key, text in given.items():
         try:
@@ -264,17 +235,18 @@ def _job_id(configuration: Configuration) -> str | None:
         except ConfigurationError as error:
             raise ConfigurationError(f"{key}: {error}") from None
     if len(ids) > 1:
-        raise ConfigurationError(f"{JOB_ID} is {given[JOB_ID]!r} and {FIXED_JOB_ID} {given[FIXED_JOB_ID]!r}: set one.")
+        first, second = given.values()
+        raise ConfigurationError(f"{Key.JOB_ID} is {first!r} and {Key.FIXED_JOB_ID} {second!r}: set one.")
     return next(iter(ids), None)
 
 
 def _claim_mode(configuration: Configuration, default: ClaimMode) -> ClaimMode:
-    if (configuration.get_string(CLAIM_MODE, None) or "").strip().upper() == "LEGACY":
+    if (configuration.get_string(Key.CLAIM_MODE, None) or "").strip().upper() == "LEGACY":
         raise ConfigurationError(
-            f"{CLAIM_MODE}: LEGACY leaves open who may delete the snapshot, so it is not supported: use NO_CLAIM (it "
-            "stays yours) or CLAIM (the job deletes it when it no longer needs it)."
+            f"{Key.CLAIM_MODE}: LEGACY leaves open who may delete the snapshot, so it is not supported: use NO_CLAIM "
+            "(it stays yours) or CLAIM (the job deletes it when it no longer needs it)."
         )
-    return _choice(configuration, CLAIM_MODE, default)
+    return _choice(configuration, Key.CLAIM_MODE, default)
 
 
 def _choice(configuration: Configuration, key: str, default: E) -> E:
@@ -291,7 +263,3 @@ def _choice(configuration: Configuration, key: str, default: E) -> E:
 def _at_least(minimum: int, value: int, key: str, unit: str = "") -> None:
     if value < minimum:
         raise ConfigurationError(f"{key} is {value}; it must be at least {minimum}{unit}.")
-
-
-def _paths(text: str) -> tuple[str, ...]:
-    return tuple(path.strip() for path in text.split(",") if path.strip())

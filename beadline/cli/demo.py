@@ -27,7 +27,7 @@ from rich.text import Text
 
 from beadline.cli.necklaces import END_OF_TIME, Ledger, Order, closed_form, count_beads
 from beadline.errors import BeadlineError
-from beadline.master.news import News, StepReport
+from beadline.master.reporting.news import News, StepReport
 from beadline.master.spark.session import find_session
 
 _COLUMNS = ("step", "records", "read", "records/s", "keys", "state", "watermark", "tries")

@@ -9,26 +9,18 @@ from typing import Annotated
 import typer
 
 import beadline
+from beadline.cli import script as program
 from beadline.cli.prepare import prepare
 from beadline.cli.savepoint import app as savepoint_app
-from beadline.cli.script import (
-    AllowNonRestored,
-    Arguments,
-    Definitions,
-    Parallelism,
-    PyFlink,
-    job_options,
-    run_program,
-)
 from beadline.master import engines
-from beadline.master.telling import VERBOSE
+from beadline.master.reporting.telling import VERBOSE
 
 app = typer.Typer(
     name="beadline",
     help="Run PyFlink DataStream programs on Apache Spark.",
     no_args_is_help=True,
     add_completion=False,
-    # A script's exception is the user's: it is shown plainly, by report_failure.
+    # A script's exception is the user's: it is shown plainly, by run_program.
     pretty_exceptions_enable=False,
 )
 app.add_typer(savepoint_app)
@@ -54,9 +46,9 @@ def _common(
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program to run.")],
-    args: Arguments = None,
-    parallelism: Parallelism = None,
-    pyflink: PyFlink = False,
+    args: program.Arguments = None,
+    parallelism: program.Parallelism = None,
+    pyflink: program.PyFlink = False,
     savepoint: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +59,7 @@ def run(
             "or of the job that -D beadline.job-id=ID names.",
         ),
     ] = None,
-    allow_non_restored: AllowNonRestored = False,
+    allow_non_restored: program.AllowNonRestored = False,
     claim_mode: Annotated[
         str | None,
         typer.Option(
@@ -89,10 +81,10 @@ def run(
         bool,
         typer.Option("-v", "--verbose", help="Show whole tracebacks and Spark's log, like BEADLINE_VERBOSE=1."),
     ] = False,
-    define: Definitions = None,
+    define: program.Definitions = None,
 ) -> None:
     """Run a program. Options come before SCRIPT; everything after it is passed on untouched."""
-    options = job_options(define or [], parallelism)
+    options = program.job_options(define or [], parallelism)
     if savepoint is not None:
         options["execution.state-recovery.path"] = savepoint
     if allow_non_restored:
@@ -105,7 +97,7 @@ def run(
         options[engines.OPTION] = engine
     if verbose:
         os.environ[VERBOSE] = "1"
-    run_program(script, args or [], options, pyflink)
+    program.run_program(script, args or [], options, pyflink)
 
 
 @app.command()

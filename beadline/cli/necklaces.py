@@ -15,7 +15,7 @@ from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor
-from beadline.master.news import Watcher
+from beadline.master.reporting.news import Watcher
 
 END_OF_TIME = (1 << 63) - 1
 

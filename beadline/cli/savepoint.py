@@ -12,15 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from beadline.cli.script import (
-    AllowNonRestored,
-    Arguments,
-    Definitions,
-    Parallelism,
-    PyFlink,
-    job_options,
-    run_program,
-)
+from beadline.cli import script as program
 
 if TYPE_CHECKING:
     from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
@@ -55,15 +47,15 @@ def show(path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint 
 def diff(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")],
     script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program.")],
-    args: Arguments = None,
-    parallelism: Parallelism = None,
-    pyflink: PyFlink = False,
-    allow_non_restored: AllowNonRestored = False,
-    define: Definitions = None,
+    args: program.Arguments = None,
+    parallelism: program.Parallelism = None,
+    pyflink: program.PyFlink = False,
+    allow_non_restored: program.AllowNonRestored = False,
+    define: program.Definitions = None,
 ) -> None:
     """Show what would happen to the state if a program went on from it. The program runs up to its execute(), no job
     is started, and the exit code is 0 if it would start. Options come before PATH."""
-    options = job_options(define or [], parallelism)
+    options = program.job_options(define or [], parallelism)
     snapshot = _read(path)
     comparison = _compare(snapshot, script, args or [], options, pyflink, allow_non_restored)
     _show(comparison)
@@ -92,13 +84,13 @@ def dispose(
 def _compare(
     snapshot: Snapshot, script: Path, args: list[str], options: dict[str, str], pyflink: bool, allow: bool
 ) -> Comparison:
-    from beadline.master.dry_run import ProgramReached, stop_at_execute
+    from beadline.master.definition import ProgramReached, stop_at_execute
     from beadline.master.upgrade.compatibility import compare
     from beadline.runtime.operators.describe import declared_states
 
     stop_at_execute()
     try:
-        run_program(script, args, options, pyflink)
+        program.run_program(script, args, options, pyflink)
     except ProgramReached as reached:
         allow = allow or reached.settings.checkpoints.ignore_unclaimed_state
         return compare(snapshot, reached.plan, declared_states(reached.plan, snapshot.step), allow)

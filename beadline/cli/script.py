@@ -7,15 +7,15 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Annotated, TypeAlias
 
 import typer
 
 from beadline import pyflink_alias
-from beadline.cli.failure import report_failure
-from beadline.common.cli_defaults import PARALLELISM_KEY, set_overrides
-from beadline.errors import JobFinishedError
+from beadline.common.outer_options import PARALLELISM_KEY, set_overrides
+from beadline.errors import BeadlineError, JobFinishedError
+from beadline.master.reporting import telling
 
 # What every command that runs a program takes.
 Arguments: TypeAlias = Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on to the program.")]
@@ -104,3 +104,27 @@ def _show_log() -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
+
+
+def report_failure(error: Exception, script: Path) -> None:
+    """Print what a user needs to know of *error*, which came out of *script*, to standard error.
+
+    A :class:`BeadlineError` is a message to the user, so the frames inside Beadline would only hide it. Anything else,
+    and everything if the user asked for it, is shown as Python shows it, from the script's first frame on.
+    """
+    tb = _from_script(error.__traceback__, script)
+    if isinstance(error, BeadlineError) and not telling.verbose():
+        first, *rest = telling.report(error, telling.line_of_user(tb))
+        typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+        typer.echo("\n".join([first, *rest]), err=True)
+    else:
+        error.with_traceback(tb)
+        sys.excepthook(type(error), error, error.__traceback__)
+
+
+def _from_script(tb: TracebackType | None, script: Path) -> TracebackType | None:
+    """The traceback without what lies above the script: the command and its libraries."""
+    path = str(script.absolute())
+    while tb is not None and tb.tb_frame.f_code.co_filename != path:
+        tb = tb.tb_next
+    return tb

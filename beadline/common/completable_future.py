@@ -1,5 +1,3 @@
-"""A result that is still to come."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

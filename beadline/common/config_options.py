@@ -1,14 +1,14 @@
-"""Options with a key, a type and perhaps a default, to read a configuration by."""
-
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 __all__ = ["ConfigOption", "ConfigOptions"]
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, repr=False)
 class ConfigOption(Generic[T]):
     """A key of a :class:`~beadline.common.configuration.Configuration`, the type of its values and its default.
 
@@ -16,22 +16,10 @@ class ConfigOption(Generic[T]):
     :ivar default: the value if the key is not set; None if there is no default
     """
 
-    __slots__ = ("bits", "default", "key", "value_type")
-
-    def __init__(self, key: str, value_type: type, default: T | None = None, bits: int = 64) -> None:
-        self.key = key
-        self.value_type = value_type
-        self.default = default
-        self.bits = bits
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ConfigOption) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
-
-    def _identity(self) -> tuple[Any, ...]:
-        return self.key, self.value_type, self.default, self.bits
+    key: str
+    value_type: type
+    default: T | None = None
+    bits: int = 64
 
     def __repr__(self) -> str:
         return f"ConfigOption({self.key!r}, {self.value_type.__name__}, default={self.default!r})"
@@ -42,7 +30,6 @@ class ConfigOptions:
 
     @staticmethod
     def key(key: str) -> ConfigOptions.OptionBuilder:
-        """Start an option with this key."""
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:

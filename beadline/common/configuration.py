@@ -1,5 +1,3 @@
-"""Settings as pairs of a key and a value."""
-
 from __future__ import annotations
 
 import base64
@@ -8,11 +6,17 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from beadline.common import units
 from beadline.common._types.javatext import boolean_text, double_text
 from beadline.common.config_options import ConfigOption
 from beadline.common.deprecated_keys import known_keys
-from beadline.common.structured import format_list, format_map, parse_list, parse_map
+from beadline.common.option_texts import (
+    format_list,
+    format_map,
+    parse_duration_ms,
+    parse_list,
+    parse_map,
+    parse_memory_bytes,
+)
 from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError
 
@@ -36,7 +40,6 @@ class Configuration(WithoutJava):
 
     @classmethod
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:
-        """A configuration with these settings."""
         configuration = cls()
         for key, value in map.items():
             configuration._put(key, value)
@@ -74,15 +77,11 @@ class Configuration(WithoutJava):
 
     def get_duration_ms(self, key: str, default_value: T) -> int | T:
         """Milliseconds of a value such as ``10 s``."""
-        return self._read(key, default_value, lambda value: units.parse_duration_ms(_text(value)))
+        return self._read(key, default_value, lambda value: parse_duration_ms(_text(value)))
 
     def get_memory_bytes(self, key: str, default_value: T) -> int | T:
         """Bytes of a value such as ``64mb``."""
-        return self._read(key, default_value, lambda value: units.parse_memory_bytes(_text(value)))
-
-    def get_list(self, key: str, default_value: T) -> list[str] | T:
-        """The elements of a value such as ``a;b`` or ``[a, b]``."""
-        return self._read(key, default_value, _list)
+        return self._read(key, default_value, lambda value: parse_memory_bytes(_text(value)))
 
     def get_map(self, key: str, default_value: T) -> dict[str, str] | T:
         """The entries of a value such as ``k:v,l:w`` or ``{k: v}``."""
@@ -103,7 +102,6 @@ class Configuration(WithoutJava):
         return found
 
     def set(self, option: ConfigOption[T], value: T) -> Configuration:
-        """Set the value of an option."""
         return self._put(option.key, value)
 
     @staticmethod
@@ -214,10 +212,6 @@ def _bytearray(value: Any) -> bytearray:
     if not isinstance(value, bytes):
         raise ValueError("a value set by set_bytearray is needed.")
     return bytearray(value)
-
-
-def _list(value: Any) -> list[str]:
-    return [str(item) for item in (value if isinstance(value, list) else parse_list(_text(value)))]
 
 
 def _map(value: Any) -> dict[str, str]:

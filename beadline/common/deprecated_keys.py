@@ -46,12 +46,7 @@ _RENAMED: dict[str, tuple[str, ...]] = {
 _CURRENT: dict[str, str] = {old: new for new, olds in _RENAMED.items() for old in olds}
 
 
-def current_key(key: str) -> str:
-    """The name an option has today."""
-    return _CURRENT.get(key, key)
-
-
 def known_keys(key: str) -> tuple[str, ...]:
     """All names of the option that ``key`` names, today's first."""
-    current = current_key(key)
+    current = _CURRENT.get(key, key)
     return (current, *_RENAMED.get(current, ()))

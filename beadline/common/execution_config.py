@@ -1,5 +1,3 @@
-"""How a program is run: a view of the configuration with one method for each setting."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -143,12 +141,7 @@ class ExecutionConfig(WithoutJava):
         return self._set(_SNAPSHOT_COMPRESSION, use_snapshot_compression)
 
     def _set(self, key: str, value: str | int | bool) -> ExecutionConfig:
-        if isinstance(value, bool):
-            self._configuration.set_boolean(key, value)
-        elif isinstance(value, int):
-            self._configuration.set_integer(key, value)
-        else:
-            self._configuration.set_string(key, value)
+        self._configuration._put(key, value)
         return self
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,5 @@
 """When a task may start, by the state of its inputs."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 __all__ = ["InputDependencyConstraint"]

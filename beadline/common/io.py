@@ -1,5 +1,3 @@
-"""PyFlink's handle of Java input formats."""
-
 from __future__ import annotations
 
 from typing import Any

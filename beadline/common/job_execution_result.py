@@ -1,5 +1,3 @@
-"""The result of a job that has ended."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""The identity of a job."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""The life of a job, as a list of its states."""
-
 from __future__ import annotations
 
 from enum import Enum

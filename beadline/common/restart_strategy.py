@@ -49,22 +49,16 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """The first failure ends the job."""
-
         def get_description(self) -> str:
             return "No restart: the first failure ends the job."
 
     @dataclass(frozen=True)
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """What the configuration says."""
-
         def get_description(self) -> str:
             return "The strategy that the configuration names under restart-strategy.type."
 
     @dataclass(frozen=True)
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """A number of restarts, with the same delay before each."""
-
         restart_attempts: int
         delay_between_attempts_interval: Interval
 
@@ -85,8 +79,6 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Restarts, as long as not too many failures fall into one interval."""
-
         max_failure_rate: int
         failure_interval: Interval
         delay_between_attempts_interval: Interval
@@ -113,21 +105,17 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class ExponentialDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Restarts with a delay that grows from failure to failure and shrinks back after a quiet time."""
-
-        initial_backoff: Interval
-        max_backoff: Interval
+        initial_backoff: timedelta
+        max_backoff: timedelta
         backoff_multiplier: float
-        reset_backoff_threshold: Interval
+        reset_backoff_threshold: timedelta
         jitter_factor: float
         attempts_before_reset_backoff: int | None
 
         def __post_init__(self) -> None:
-            for name in ("initial_backoff", "max_backoff", "reset_backoff_threshold"):
-                object.__setattr__(self, name, _interval(name, getattr(self, name)))
-            if self.get_initial_backoff() <= timedelta(0):
+            if self.initial_backoff <= timedelta(0):
                 raise ConfigurationError(f"initial_backoff must be more than 0, got {self.initial_backoff}.")
-            if self.get_max_backoff() < self.get_initial_backoff():
+            if self.max_backoff < self.initial_backoff:
                 raise ConfigurationError(
                     f"max_backoff {self.max_backoff} must not be shorter than initial_backoff {self.initial_backoff}."
                 )
@@ -138,32 +126,21 @@ class RestartStrategies:
             if self.attempts_before_reset_backoff is not None:
                 _count("attempts_before_reset_backoff", self.attempts_before_reset_backoff, 1)
 
-        def get_initial_backoff(self) -> timedelta:
-            return _interval("initial_backoff", self.initial_backoff)
-
-        def get_max_backoff(self) -> timedelta:
-            return _interval("max_backoff", self.max_backoff)
-
-        def get_reset_backoff_threshold(self) -> timedelta:
-            return _interval("reset_backoff_threshold", self.reset_backoff_threshold)
-
         def get_description(self) -> str:
             attempts = self.attempts_before_reset_backoff
             return (
                 f"{'Any number of' if attempts is None else f'Up to {attempts}'} restarts, the first after "
-                f"{_shown(self.get_initial_backoff())}, then {self.backoff_multiplier} times longer each, up to "
-                f"{_shown(self.get_max_backoff())}, starting over after {_shown(self.get_reset_backoff_threshold())} "
+                f"{_shown(self.initial_backoff)}, then {self.backoff_multiplier} times longer each, up to "
+                f"{_shown(self.max_backoff)}, starting over after {_shown(self.reset_backoff_threshold)} "
                 "without failure."
             )
 
     @staticmethod
     def no_restart() -> NoRestartStrategyConfiguration:
-        """End the job at the first failure."""
         return RestartStrategies.NoRestartStrategyConfiguration()
 
     @staticmethod
     def fall_back_restart() -> FallbackRestartStrategyConfiguration:
-        """Do what the configuration says."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod
@@ -191,10 +168,10 @@ class RestartStrategies:
     ) -> ExponentialDelayRestartStrategyConfiguration:
         """Restart after a delay that grows by ``backoff_multiplier``; ``jitter_factor`` spreads it at random."""
         return RestartStrategies.ExponentialDelayRestartStrategyConfiguration(
-            initial_backoff,
-            max_backoff,
+            _interval("initial_backoff", initial_backoff),
+            _interval("max_backoff", max_backoff),
             backoff_multiplier,
-            reset_backoff_threshold,
+            _interval("reset_backoff_threshold", reset_backoff_threshold),
             jitter_factor,
             attempts_before_reset_backoff,
         )

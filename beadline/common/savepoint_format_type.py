@@ -1,12 +1,8 @@
-"""In which form a savepoint is written."""
-
 from __future__ import annotations
 
 from enum import Enum
 
 from beadline.errors import ConfigurationError
-
-__all__ = ["SavepointFormatType"]
 
 
 class SavepointFormatType(Enum):

@@ -26,13 +26,11 @@ class TypeSerializer(ABC, Generic[T]):
         """Read one element from ``stream``."""
 
     def to_bytes(self, element: T) -> bytes:
-        """The bytes that :meth:`serialize` writes."""
         stream = BytesIO()
         self.serialize(element, stream)
         return stream.getvalue()
 
     def from_bytes(self, data: bytes) -> T:
-        """The element that :meth:`deserialize` reads."""
         return self.deserialize(BytesIO(data))
 
     def __eq__(self, other: object) -> bool:

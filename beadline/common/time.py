@@ -50,10 +50,6 @@ class Duration:
         """The length in whole milliseconds, rounded down."""
         return self._nanos // _NANOS_PER_MILLI
 
-    def to_nanos(self) -> int:
-        """The exact length in nanoseconds."""
-        return self._nanos
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Duration) and self._nanos == other._nanos
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from beadline.common._types.base import TypeInformation
+from beadline.common._types.base import ExternalTypeInfo, PickledBytesTypeInfo, TypeInformation
 from beadline.common._types.basic import BasicType, basic_type_info
 from beadline.common._types.classes import ClassField, ClassTypeInfo, kind_of
 from beadline.common._types.collections import (
@@ -25,11 +25,8 @@ from beadline.common._types.collections import (
     PrimitiveArrayTypeInfo,
 )
 from beadline.common._types.composite import RowTypeInfo, TupleTypeInfo
-from beadline.common._types.opaque import ExternalTypeInfo, PickledBytesTypeInfo
 from beadline.common._types.temporal import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from beadline.errors import ConfigurationError
-
-__all__ = ["classes_of", "readable", "type_from_text", "type_to_text"]
 
 _PICKLED = "PICKLED_BYTE_ARRAY"
 _NAMED: dict[str, TypeInformation] = {
@@ -60,7 +57,6 @@ def type_to_text(info: TypeInformation) -> str:
 
 
 def type_from_text(text: str) -> TypeInformation:
-    """The type that a text describes."""
     if not text:
         return _NAMED[_PICKLED]
     try:
@@ -77,7 +73,6 @@ def readable(text: str) -> str:
 
 
 def classes_of(info: TypeInformation) -> Iterator[ClassTypeInfo]:
-    """All classes in a type."""
     inner: list[TypeInformation] = []
     if isinstance(info, ClassTypeInfo):
         yield info

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beadline.common._types.base import TypeInformation
+from beadline.common._types.base import ExternalTypeInfo, PickledBytesTypeInfo, TypeInformation
 from beadline.common._types.basic import BasicType, BasicTypeInfo, InstantTypeInfo
 from beadline.common._types.classes import ClassTypeInfo
 from beadline.common._types.collections import (
@@ -13,7 +13,6 @@ from beadline.common._types.collections import (
     PrimitiveArrayTypeInfo,
 )
 from beadline.common._types.composite import RowTypeInfo, TupleTypeInfo
-from beadline.common._types.opaque import ExternalTypeInfo, PickledBytesTypeInfo
 from beadline.common._types.temporal import (
     DateTypeInfo,
     LocalTimeTypeInfo,

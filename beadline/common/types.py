@@ -24,7 +24,6 @@ class RowKind(Enum):
         return _KIND_TEXTS[self.value]
 
     def to_j_row_kind(self) -> Any:
-        """Not available: there is no Java side to hand the kind to."""
         raise UnsupportedFeatureError("RowKind.to_j_row_kind() needs Flink's JVM. Use the RowKind itself.")
 
 
@@ -62,7 +61,6 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row of the given kind."""
         row = Row(*args, **kwargs)
         row._row_kind = row_kind
         return row

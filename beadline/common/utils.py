@@ -1,5 +1,3 @@
-"""PyFlink's base of everything that wraps a Java object."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -16,5 +14,4 @@ class JavaObjectWrapper:
         )
 
     def get_java_object(self) -> Any:
-        """Never reached, as there are no instances."""
         raise UnsupportedFeatureError(f"{type(self).__name__} has no Java object.")

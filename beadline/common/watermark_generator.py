@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-__all__ = ["WatermarkGenerator", "WatermarkOutput"]
-
 
 class WatermarkOutput(ABC):
     """Where a generator's watermarks go."""

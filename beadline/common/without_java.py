@@ -1,5 +1,3 @@
-"""What PyFlink's objects say when a program asks for the Java object that they wrap."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -4,44 +4,12 @@ The modules here are PyFlink's, and a program may import each name where PyFlink
 inner packages: ``streams`` has every kind of stream, ``environment`` has what the environment works with.
 """
 
-from beadline.api.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
-from beadline.api.checkpointed import (
-    CheckpointedFunction,
-    CheckpointListener,
-    FunctionInitializationContext,
-    FunctionSnapshotContext,
-    KeyedRawStateFunction,
-    RawStateFunction,
-)
-from beadline.api.function import (
-    AggregateFunction,
-    CoFlatMapFunction,
-    CoMapFunction,
-    FilterFunction,
-    FlatMapFunction,
-    KeySelector,
-    MapFunction,
-    Partitioner,
-    ReduceFunction,
-    SinkFunction,
-    SourceFunction,
-)
-from beadline.api.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from beadline.api.output_tag import OutputTag
-from beadline.api.process import (
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessFunction,
-)
-from beadline.api.runtime_context import RuntimeContext
 from beadline.api.time_domain import TimeDomain
-from beadline.api.timer_service import TimerService
-from beadline.api.window_functions import ProcessWindowFunction, WindowFunction
 from beadline.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from beadline.api.windows.trigger import Trigger, TriggerResult
 from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from beadline.datastream import functions
 from beadline.datastream.async_data_stream import AsyncDataStream
 from beadline.datastream.checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
 from beadline.datastream.checkpoint_storage import (
@@ -54,6 +22,7 @@ from beadline.datastream.checkpointing_mode import CheckpointingMode
 from beadline.datastream.data_stream import DataStream
 from beadline.datastream.execution_mode import RuntimeExecutionMode
 from beadline.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from beadline.datastream.functions import *  # noqa: F403 - the functions are listed there
 from beadline.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from beadline.datastream.state_backend import (
     CustomStateBackend,
@@ -93,45 +62,9 @@ __all__ = [
     "KeyedStream",
     "StreamExecutionEnvironment",
     "WindowedStream",
-    # functions
-    "AggregateFunction",
-    "AsyncFunction",
-    "AsyncRetryPredicate",
-    "AsyncRetryStrategy",
-    "BroadcastProcessFunction",
-    "CheckpointListener",
-    "CheckpointedFunction",
-    "CoFlatMapFunction",
-    "CoGroupFunction",
-    "CoMapFunction",
-    "CoProcessFunction",
-    "FilterFunction",
-    "FlatJoinFunction",
-    "FlatMapFunction",
-    "JoinFunction",
-    "KeySelector",
-    "KeyedBroadcastProcessFunction",
-    "KeyedCoProcessFunction",
-    "KeyedProcessFunction",
-    "KeyedRawStateFunction",
-    "KeyedStateFunction",
-    "MapFunction",
-    "Partitioner",
-    "ProcessFunction",
-    "ProcessJoinFunction",
-    "ProcessWindowFunction",
-    "RawStateFunction",
-    "ReduceFunction",
-    "SinkFunction",
-    "SourceFunction",
-    "WindowFunction",
     # what functions receive
-    "FunctionInitializationContext",
-    "FunctionSnapshotContext",
     "OutputTag",
-    "RuntimeContext",
     "TimeDomain",
-    "TimerService",
     # windows
     "CountWindow",
     "GlobalWindow",
@@ -164,3 +97,11 @@ __all__ = [
     "SlotSharingGroup",
     "TimeCharacteristic",
 ]
+__all__ += functions.__all__
+# PyFlink has these in functions alone.
+__all__.remove("AllWindowFunction")
+__all__.remove("AsyncFunctionDescriptor")
+__all__.remove("BaseBroadcastProcessFunction")
+__all__.remove("Function")
+__all__.remove("KeyedStateStore")
+__all__.remove("ProcessAllWindowFunction")

@@ -1,14 +1,11 @@
-"""Asynchronous functions on a stream: enrichment from services and databases, many calls at a time."""
-
 from __future__ import annotations
 
 import inspect
 from typing import Any
 
-from beadline.api.async_functions import AsyncFunction, AsyncRetryStrategy
+from beadline.api.arguments import as_milliseconds
+from beadline.api.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
 from beadline.api.async_functions import AsyncFunctionDescriptor as AsyncFunctionDescriptor
-from beadline.api.async_retry import NO_RETRY_STRATEGY
-from beadline.api.durations import as_milliseconds
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
@@ -56,37 +53,32 @@ class AsyncDataStream:
         output_type: TypeInformation | None = None,
     ) -> DataStream:
         """As ``ordered_wait``, with more attempts where the strategy asks for them."""
-        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type)
+        if not isinstance(data_stream, DataStream):
+            raise TypeMismatchError(f"AsyncDataStream takes a DataStream first, got {type(data_stream).__name__}")
+        check_process_function(async_function, AsyncFunction, "AsyncDataStream")
+        name = type(async_function).__name__
+        if not inspect.iscoroutinefunction(async_function.async_invoke):
+            raise TypeMismatchError(f"Method 'async_invoke' of class '{name}' should be declared as 'async def'")
+        if not isinstance(async_retry_strategy, AsyncRetryStrategy):
+            raise TypeMismatchError(
+                f"an AsyncRetryStrategy is needed, got {async_retry_strategy!r}; use AsyncRetryStrategy.no_restart()"
+            )
+        if async_retry_strategy.get_retry_predicate() is None:
+            raise ConfigurationError(f"get_retry_predicate() of {type(async_retry_strategy).__name__} gave None")
+        millis = as_milliseconds(timeout, "timeout")
+        if async_retry_strategy is not NO_RETRY_STRATEGY and millis <= 0:
+            raise ConfigurationError(
+                f"retries need a timeout of more than 0 ms, got {millis} ms: it ends the attempts for an element"
+            )
+        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+            raise ConfigurationError(
+                f"capacity is the number of calls at a time, an int of 1 or more, got {capacity!r}"
+            )
+        return data_stream._apply(
+            "async wait operator", AsyncSpec(async_function, millis, capacity, async_retry_strategy), output_type
+        )
 
     # Results are visible when their step is sealed, and by then the function has made all of them. No result gains by
     # going first, so unordered results keep the order of the elements too.
     unordered_wait = ordered_wait
     unordered_wait_with_retry = ordered_wait_with_retry
-
-
-def _wait(
-    stream: DataStream,
-    function: AsyncFunction[Any, Any],
-    timeout: Time | Duration,
-    retry: AsyncRetryStrategy[Any],
-    capacity: int,
-    output_type: TypeInformation | None,
-) -> DataStream:
-    if not isinstance(stream, DataStream):
-        raise TypeMismatchError(f"AsyncDataStream takes a DataStream first, got {type(stream).__name__}")
-    check_process_function(function, AsyncFunction, "AsyncDataStream")
-    name = type(function).__name__
-    if not inspect.iscoroutinefunction(function.async_invoke):
-        raise TypeMismatchError(f"Method 'async_invoke' of class '{name}' should be declared as 'async def'")
-    if not isinstance(retry, AsyncRetryStrategy):
-        raise TypeMismatchError(f"an AsyncRetryStrategy is needed, got {retry!r}; use AsyncRetryStrategy.no_restart()")
-    if retry.get_retry_predicate() is None:
-        raise ConfigurationError(f"get_retry_predicate() of {type(retry).__name__} gave None")
-    millis = as_milliseconds(timeout, "timeout")
-    if retry is not NO_RETRY_STRATEGY and millis <= 0:
-        raise ConfigurationError(
-            f"retries need a timeout of more than 0 ms, got {millis} ms: it ends the attempts for an element"
-        )
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-        raise ConfigurationError(f"capacity is the number of calls at a time, an int of 1 or more, got {capacity!r}")
-    return stream._apply("async wait operator", AsyncSpec(function, millis, capacity, retry), output_type)

@@ -1,9 +1,7 @@
-"""When and how checkpoints are taken."""
-
 from __future__ import annotations
 
-from beadline.api.durations import as_milliseconds
-from beadline.checkpoint import settings as keys
+from beadline.api.arguments import as_milliseconds
+from beadline.checkpoint.settings import Key
 from beadline.common.configuration import Configuration
 from beadline.common.time import Duration
 from beadline.common.without_java import WithoutJava
@@ -36,62 +34,58 @@ class CheckpointConfig(WithoutJava):
     # --- when ---------------------------------------------------------------------------------------------------------
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpoint_interval(self) -> int:
         """The time from one checkpoint to the next, -1 if there are none."""
-        return options.read_milliseconds(self._configuration, keys.INTERVAL, -1)
+        return options.read_milliseconds(self._configuration, Key.INTERVAL, -1)
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
         """Takes a checkpoint every ``checkpoint_interval``, later if one is running or the pause is not over."""
-        return self._set_millis(keys.INTERVAL, options.at_least(1, checkpoint_interval, "The checkpoint interval"))
+        return self._set_millis(Key.INTERVAL, options.at_least(1, checkpoint_interval, "The checkpoint interval"))
 
     def get_checkpoint_timeout(self) -> int:
         """How long a checkpoint may take before it is given up; 10 minutes by default."""
-        return options.read_milliseconds(self._configuration, keys.TIMEOUT, _DEFAULT_TIMEOUT_MS)
+        return options.read_milliseconds(self._configuration, Key.TIMEOUT, _DEFAULT_TIMEOUT_MS)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """Gives a checkpoint up when it takes longer."""
-        return self._set_millis(keys.TIMEOUT, options.at_least(1, checkpoint_timeout, "The checkpoint timeout"))
+        return self._set_millis(Key.TIMEOUT, options.at_least(1, checkpoint_timeout, "The checkpoint timeout"))
 
     def get_min_pause_between_checkpoints(self) -> int:
         """The time from the end of a checkpoint to the start of the next; 0 by default."""
-        return options.read_milliseconds(self._configuration, keys.MIN_PAUSE, 0)
+        return options.read_milliseconds(self._configuration, Key.MIN_PAUSE, 0)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Leaves at least that much time between the end of a checkpoint and the start of the next."""
         pause = options.at_least(0, min_pause_between_checkpoints, "The pause between checkpoints")
-        return self._set_millis(keys.MIN_PAUSE, pause)
+        return self._set_millis(Key.MIN_PAUSE, pause)
 
     def get_max_concurrent_checkpoints(self) -> int:
         """How many checkpoints may be running at the same time; 1 by default."""
-        return options.read_int(self._configuration, keys.MAX_CONCURRENT, 1, minimum=1)
+        return options.read_int(self._configuration, Key.MAX_CONCURRENT, 1, minimum=1)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Lets up to that many checkpoints run at the same time."""
         number = options.at_least(1, max_concurrent_checkpoints, "The number of concurrent checkpoints")
-        return self._set(keys.MAX_CONCURRENT, number)
+        return self._set(Key.MAX_CONCURRENT, number)
 
     # --- what they guarantee, and when they are deleted ---------------------------------------------------------------
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """What holds after a failure: EXACTLY_ONCE by default, and AT_LEAST_ONCE as long as checkpoints are off."""
-        return self._chosen_mode() if self.is_checkpointing_enabled() else CheckpointingMode.AT_LEAST_ONCE
+        if not self.is_checkpointing_enabled():
+            return CheckpointingMode.AT_LEAST_ONCE
+        return options.read_member(self._configuration, Key.MODE, CheckpointingMode.EXACTLY_ONCE)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """What has to hold after a failure."""
         mode = options.member_of(CheckpointingMode, checkpointing_mode, "checkpointing mode")
-        return self._set(keys.MODE, mode.name)
+        return self._set(Key.MODE, mode.name)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
         """How many checkpoints in a row may fail before the job does; 0 by default."""
-        return options.read_int(self._configuration, keys.TOLERABLE_FAILURES, 0, minimum=0)
+        return options.read_int(self._configuration, Key.TOLERABLE_FAILURES, 0, minimum=0)
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
-        """Lets that many checkpoints in a row fail before the job does."""
         number = options.at_least(0, tolerable_checkpoint_failure_number, "The number of tolerable checkpoint failures")
-        return self._set(keys.TOLERABLE_FAILURES, number)
+        return self._set(Key.TOLERABLE_FAILURES, number)
 
     def is_fail_on_checkpointing_errors(self) -> bool:
         """Whether the first checkpoint that fails makes the job fail (Flink 1.x's way to say it)."""
@@ -105,14 +99,13 @@ class CheckpointConfig(WithoutJava):
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """What happens to checkpoints when the job is cancelled or its program fails."""
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
-        return options.read_member(self._configuration, keys.RETENTION, default)
+        return options.read_member(self._configuration, Key.RETENTION, default)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Keeps or deletes checkpoints when the job is cancelled or its program fails."""
         mode = options.member_of(ExternalizedCheckpointRetention, retention_mode, "retention of checkpoints")
-        return self._set(keys.RETENTION, mode.name)
+        return self._set(Key.RETENTION, mode.name)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         """Whether checkpoints can outlive the job."""
@@ -131,25 +124,23 @@ class CheckpointConfig(WithoutJava):
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
         """Whether barriers may overtake records: if that was asked for and the mode is EXACTLY_ONCE."""
-        asked_for = self._configuration.get_boolean(keys.UNALIGNED, False)
+        asked_for = self._configuration.get_boolean(Key.UNALIGNED, False)
         return asked_for and self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Lets barriers overtake records, so that no checkpoint waits for a slow step; only in mode EXACTLY_ONCE."""
-        return self._set(keys.UNALIGNED, options.truth(enabled, "answer to enable_unaligned_checkpoints"))
+        return self._set(Key.UNALIGNED, options.truth(enabled, "answer to enable_unaligned_checkpoints"))
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Lets no barrier overtake records."""
         return self.enable_unaligned_checkpoints(False)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
         """After how long an aligned checkpoint goes on unaligned; 0, the default, starts unaligned."""
-        return Duration.of_millis(options.read_milliseconds(self._configuration, keys.ALIGNED_TIMEOUT, 0))
+        return Duration.of_millis(options.read_milliseconds(self._configuration, Key.ALIGNED_TIMEOUT, 0))
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Starts aligned and goes on unaligned after that time; 0 starts unaligned."""
         timeout = options.at_least(0, as_milliseconds(alignment_timeout, "alignment timeout"), "The alignment timeout")
-        return self._set_millis(keys.ALIGNED_TIMEOUT, timeout)
+        return self._set_millis(Key.ALIGNED_TIMEOUT, timeout)
 
     # The older names.
     get_alignment_timeout = get_aligned_checkpoint_timeout
@@ -162,7 +153,6 @@ class CheckpointConfig(WithoutJava):
         return self._set(_UNALIGNED_FORCED, forced)
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether unaligned checkpoints are forced."""
         return self._configuration.get_boolean(_UNALIGNED_FORCED, False)
 
     # --- where --------------------------------------------------------------------------------------------------------
@@ -186,9 +176,6 @@ class CheckpointConfig(WithoutJava):
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """Where checkpoints go; ``None`` if neither the program nor the configuration says so."""
         return CheckpointStorage.from_configuration(self._configuration)
-
-    def _chosen_mode(self) -> CheckpointingMode:
-        return options.read_member(self._configuration, keys.MODE, CheckpointingMode.EXACTLY_ONCE)
 
     def _set(self, key: str, value: str | int | bool) -> CheckpointConfig:
         options.write(self._configuration, key, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from beadline.checkpoint import settings as keys
+from beadline.checkpoint.settings import Key
 from beadline.common.configuration import Configuration
 from beadline.datastream.environment import checkpoint_options as options
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
@@ -32,37 +32,30 @@ class CheckpointStorage:
     @staticmethod
     def from_configuration(configuration: Configuration) -> CheckpointStorage | None:
         """The storage that ``configuration`` asks for, ``None`` if it names none."""
-        kind = configuration.get_string(keys.STORAGE, None)
-        directory = configuration.get_string(keys.DIRECTORY, None)
+        kind = configuration.get_string(Key.STORAGE, None)
+        directory = configuration.get_string(Key.DIRECTORY, None)
         if kind is None and directory is None:
             return None
         kind = "filesystem" if kind is None else kind.strip().lower()
         storage: CheckpointStorage
         if kind == "jobmanager":
-            limit = options.read_bytes(
-                configuration, keys.MAX_STATE_SIZE, JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
-            )
+            default = JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
+            limit = options.read_bytes(configuration, Key.MAX_STATE_SIZE, default)
             storage = JobManagerCheckpointStorage(directory, limit)
         elif kind == "filesystem":
             if directory is None:
                 raise ConfigurationError(
-                    f"{keys.STORAGE} is 'filesystem', but {keys.DIRECTORY} doesn't say where the files go."
+                    f"{Key.STORAGE} is 'filesystem', but {Key.DIRECTORY} doesn't say where the files go."
                 )
-            storage = FileSystemCheckpointStorage(
-                directory,
-                options.read_bytes(
-                    configuration,
-                    keys.INLINE_THRESHOLD,
-                    _DEFAULT_INLINE_THRESHOLD,
-                    maximum=FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD,
-                ),
-                options.read_int(configuration, keys.WRITE_BUFFER_SIZE, _DEFAULT_WRITE_BUFFER_SIZE, minimum=0),
-            )
+            most = FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD
+            inline = options.read_bytes(configuration, Key.INLINE_THRESHOLD, _DEFAULT_INLINE_THRESHOLD, most)
+            buffer = options.read_int(configuration, Key.WRITE_BUFFER_SIZE, _DEFAULT_WRITE_BUFFER_SIZE, minimum=0)
+            storage = FileSystemCheckpointStorage(directory, inline, buffer)
         else:
             raise ConfigurationError(
-                f"{keys.STORAGE}: {kind!r} is not known. Use 'filesystem' with {keys.DIRECTORY}, or 'jobmanager'."
+                f"{Key.STORAGE}: {kind!r} is not known. Use 'filesystem' with {Key.DIRECTORY}, or 'jobmanager'."
             )
-        storage._savepoint_path = configuration.get_string(keys.SAVEPOINT_DIRECTORY, None)
+        storage._savepoint_path = configuration.get_string(Key.SAVEPOINT_DIRECTORY, None)
         return storage
 
     def get_savepoint_path(self) -> str | None:
@@ -86,18 +79,15 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._max_state_size = options.at_least(1, max_state_size, "max_state_size")
 
     def get_checkpoint_path(self) -> str | None:
-        """Where the metadata is written, if anywhere."""
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """Bytes that one piece of state may have."""
         return self._max_state_size
 
     def apply_to(self, configuration: Configuration) -> None:
-        options.write(configuration, keys.STORAGE, "jobmanager")
-        options.write(configuration, keys.MAX_STATE_SIZE, f"{self._max_state_size} b")
-        if self._checkpoint_path is not None:
-            options.write(configuration, keys.DIRECTORY, self._checkpoint_path)
+        options.write(configuration, Key.STORAGE, "jobmanager")
+        options.write(configuration, Key.MAX_STATE_SIZE, f"{self._max_state_size} b")
+        options.write(configuration, Key.DIRECTORY, self._checkpoint_path)
 
     def __repr__(self) -> str:
         return f"JobManagerCheckpointStorage({self._checkpoint_path!r}, max_state_size={self._max_state_size})"
@@ -135,24 +125,21 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._write_buffer_size = options.at_least(-1, write_buffer_size, "write_buffer_size")
 
     def get_checkpoint_path(self) -> str:
-        """The directory that all checkpoints of all jobs go below."""
         return self._checkpoint_path
 
     def get_min_file_size_threshold(self) -> int:
-        """Bytes up to which state goes into the metadata rather than a file of its own."""
         return _DEFAULT_INLINE_THRESHOLD if self._threshold < 0 else self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are buffered when writing."""
         return _DEFAULT_WRITE_BUFFER_SIZE if self._write_buffer_size < 0 else self._write_buffer_size
 
     def apply_to(self, configuration: Configuration) -> None:
-        options.write(configuration, keys.STORAGE, "filesystem")
-        options.write(configuration, keys.DIRECTORY, self._checkpoint_path)
+        options.write(configuration, Key.STORAGE, "filesystem")
+        options.write(configuration, Key.DIRECTORY, self._checkpoint_path)
         if self._threshold >= 0:
-            options.write(configuration, keys.INLINE_THRESHOLD, f"{self._threshold} b")
+            options.write(configuration, Key.INLINE_THRESHOLD, f"{self._threshold} b")
         if self._write_buffer_size >= 0:
-            options.write(configuration, keys.WRITE_BUFFER_SIZE, self._write_buffer_size)
+            options.write(configuration, Key.WRITE_BUFFER_SIZE, self._write_buffer_size)
 
     def __repr__(self) -> str:
         return f"FileSystemCheckpointStorage({self._checkpoint_path!r})"

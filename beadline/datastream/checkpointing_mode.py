@@ -1,7 +1,3 @@
-"""What a checkpoint guarantees after a failure."""
-
-from __future__ import annotations
-
 from enum import Enum
 
 __all__ = ["CheckpointingMode"]

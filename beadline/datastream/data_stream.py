@@ -1,10 +1,10 @@
-"""Streams as the user sees them."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+# Methods make streams of all kinds; by the time they are called, the package is complete.
+from beadline import datastream
 from beadline.api.function import FilterFunction, FlatMapFunction, KeySelector, MapFunction, Partitioner
 from beadline.api.join_functions import JoinFunction
 from beadline.api.output_tag import OutputTag
@@ -12,30 +12,18 @@ from beadline.api.process import ProcessFunction
 from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.common import ExecutionConfig, WatermarkStrategy
-from beadline.common.typeinfo import TypeInformation, Types
+from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from beadline.datastream.connectors.base import SupportsPreprocessing
 from beadline.datastream.environment.lending import lends
+from beadline.datastream.environment.options import watermark_every
 from beadline.datastream.streams.checks import check_function, check_process_function, checked_parallelism
-from beadline.datastream.streams.closeable_iterator import CloseableIterator
+from beadline.datastream.streams.closeable_iterator import CloseableIterator, collect
+from beadline.datastream.streams.functions import Projection
 from beadline.datastream.streams.operator_settings import OperatorSettings
 from beadline.datastream.streams.sink import DataStreamSink
 from beadline.errors import GraphError, TypeMismatchError, UnsupportedFeatureError
+from beadline.graph import specs
 from beadline.graph.nodes import Edge, Node
-from beadline.graph.specs import (
-    Broadcast,
-    Custom,
-    Forward,
-    FunctionSpec,
-    Hash,
-    Partitioning,
-    PrintSpec,
-    Rebalance,
-    Rescale,
-    Shuffle,
-    SinkSpec,
-    Spec,
-    TimestampsSpec,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,6 +49,8 @@ else:
         "beadline.common.typeinfo",
         "beadline.common.watermark_strategy",
     )
+
+Selector: TypeAlias = Callable[[Any], Any] | KeySelector
 
 __all__ = [
     "AllWindowedStream",
@@ -94,32 +84,34 @@ class DataStream(OperatorSettings):
     def _node(self, what: str) -> Node:
         """The operator that this stream comes out of, for settings that belong to an operator."""
         edge = self._edges[0]
-        if len(self._edges) > 1 or edge.tag is not None or edge.partitioning != Forward():
+        if len(self._edges) > 1 or edge.tag is not None or edge.partitioning != specs.Forward():
             raise GraphError(
                 f"{what} belongs on an operator; call it before union(), get_side_output() or a partitioning"
             )
         return edge.source
 
     def _apply(
-        self, name: str, spec: Spec, output_type: TypeInformation | None, parallelism: int | None = None
+        self, name: str, spec: specs.Spec, output_type: TypeInformation | None, parallelism: int | None = None
     ) -> DataStream:
         output = output_type if output_type is not None else Types.PICKLED_BYTE_ARRAY()
         node = self._env._add_node(name, spec, output, self._input_edges(), parallelism)
         return self._from_node(node)
 
-    def _apply_with(self, other: DataStream, name: str, spec: Spec, output_type: TypeInformation | None) -> DataStream:
+    def _apply_with(
+        self, other: DataStream, name: str, spec: specs.Spec, output_type: TypeInformation | None
+    ) -> DataStream:
         """An operator with two inputs; this stream is the first."""
         output = output_type if output_type is not None else Types.PICKLED_BYTE_ARRAY()
         node = self._env._add_node(name, spec, output, [*self._input_edges(0), *other._input_edges(1)])
         return self._from_node(node)
 
     def _from_node(self, node: Node) -> DataStream:
-        return DataStream(self._env, [Edge(node, Forward())], node.output_type)
+        return DataStream(self._env, [Edge(node, specs.Forward())], node.output_type)
 
     def _input_edges(self, input_index: int = 0) -> list[Edge]:
         return [Edge(e.source, e.partitioning, e.tag, input_index) for e in self._edges]
 
-    def _partitioned(self, partitioning: Partitioning) -> DataStream:
+    def _partitioned(self, partitioning: specs.Partitioning) -> DataStream:
         return DataStream(self._env, [Edge(e.source, partitioning, e.tag) for e in self._edges], self._type)
 
     # -- the operator that the stream comes from
@@ -159,33 +151,29 @@ class DataStream(OperatorSettings):
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
         """One element for each."""
         check_function(func, MapFunction)
-        return self._apply("Map", FunctionSpec("map", func, keyed=self._keyed), output_type)
+        return self._apply("Map", specs.FunctionSpec("map", func, keyed=self._keyed), output_type)
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Any number of elements for each."""
         check_function(func, FlatMapFunction)
-        return self._apply("FlatMap", FunctionSpec("flat_map", func, keyed=self._keyed), output_type)
+        return self._apply("FlatMap", specs.FunctionSpec("flat_map", func, keyed=self._keyed), output_type)
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
         """The elements for which the function says true."""
         check_function(func, FilterFunction)
-        return self._apply("Filter", FunctionSpec("filter", func, keyed=self._keyed), self._type)
+        return self._apply("Filter", specs.FunctionSpec("filter", func, keyed=self._keyed), self._type)
 
     def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
         """Elements with their timestamps and the current time; side outputs with ``yield tag, value``."""
         check_process_function(func, ProcessFunction, "process() on a stream without key_by()")
-        return self._apply("PROCESS", FunctionSpec("process", func, keyed=False), output_type)
+        return self._apply("PROCESS", specs.FunctionSpec("process", func, keyed=False), output_type)
 
-    def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
-    ) -> KeyedStream:
+    def key_by(self, key_selector: Selector, key_type: TypeInformation | None = None) -> KeyedStream:
         """Elements with equal keys go to the same subtask, where state and timers are kept by key."""
-        from beadline.datastream.streams.keyed import KeyedStream
-
         check_function(key_selector, KeySelector)
-        return KeyedStream(self, Hash(key_selector, key_type))
+        return datastream.KeyedStream(self, specs.Hash(key_selector, key_type))
 
     def union(self, *streams: DataStream) -> DataStream:
         """The elements of several streams of the same type."""
@@ -205,29 +193,22 @@ class DataStream(OperatorSettings):
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
         """Two streams, of any types, into one operator with shared state."""
-        from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
-        from beadline.datastream.streams.connected import ConnectedStreams
-
-        if isinstance(ds, BroadcastStream):
-            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        if isinstance(ds, datastream.BroadcastStream):
+            return datastream.BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         if not isinstance(ds, DataStream):
             raise TypeMismatchError(
                 f"connect() takes a DataStream or a BroadcastStream, got {type(ds).__name__}: {ds!r}"
             )
-        return ConnectedStreams(self, ds)
+        return datastream.ConnectedStreams(self, ds)
 
     def join(self, other_stream: DataStream) -> JoinedStreams:
         """Pairs of elements of two streams that share a key and a window:
         ``stream1.join(stream2).where(…).equal_to(…).window(…).apply(…)``."""
-        from beadline.datastream.streams.joined import JoinedStreams
-
-        return JoinedStreams(self, other_stream)
+        return datastream.JoinedStreams(self, other_stream)
 
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
         """Groups of elements of two streams that share a key and a window; one of the groups may be empty."""
-        from beadline.datastream.streams.joined import CoGroupedStreams
-
-        return CoGroupedStreams(self, other_stream)
+        return datastream.CoGroupedStreams(self, other_stream)
 
     def interval_join(self, other_stream: Any) -> IntervalJoin:
         """Not without keys: see :meth:`KeyedStream.interval_join`."""
@@ -237,7 +218,7 @@ class DataStream(OperatorSettings):
         self,
         df: DataFrame,
         on: str | Sequence[str],
-        key: Callable[[Any], Any] | KeySelector | None = None,
+        key: Selector | None = None,
         how: str = "inner",
         function: Callable[[Any, Any], Any] | JoinFunction | None = None,
         output_type: TypeInformation | None = None,
@@ -260,9 +241,18 @@ class DataStream(OperatorSettings):
 
     def project(self, *field_indexes: int) -> DataStream:
         """Some fields of a tuple, in the given order."""
-        from beadline.datastream.streams.projection import project
-
-        return project(self, field_indexes)
+        known = self._type
+        if not isinstance(known, TupleTypeInfo):
+            raise TypeMismatchError(
+                f"Only Tuple DataStreams can be projected; this one is of {known}. Declare Types.TUPLE([…])."
+            )
+        types = known.get_field_types()
+        for index in field_indexes:
+            if not isinstance(index, int) or not 0 <= index < len(types):
+                raise GraphError(f"project(): there is no field {index!r}, the tuple has fields 0 to {len(types) - 1}")
+        spec = specs.FunctionSpec("map", Projection(field_indexes), keyed=False)
+        output = Types.TUPLE([types[i] for i in field_indexes])
+        return self._apply("Projection", spec, output, self._edges[0].source.parallelism)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Event time begins here."""
@@ -277,7 +267,7 @@ class DataStream(OperatorSettings):
         if watermark_strategy.kind != "generator" and self.get_execution_config().get_auto_watermark_interval() == 0:
             watermark_strategy = watermark_strategy.without_watermarks()
         node = self._edges[0].source
-        spec = TimestampsSpec(watermark_strategy, self._env._watermark_every())
+        spec = specs.TimestampsSpec(watermark_strategy, watermark_every(self._env._configuration))
         stream = self._apply("Timestamps/Watermarks", spec, self._type, node.parallelism)
         stream._edges[0].source.single = node.single and len(self._edges) == 1
         return stream
@@ -286,19 +276,19 @@ class DataStream(OperatorSettings):
 
     def shuffle(self) -> DataStream:
         """Each element to a random subtask."""
-        return self._partitioned(Shuffle())
+        return self._partitioned(specs.Shuffle())
 
     def rebalance(self) -> DataStream:
         """Elements to all subtasks in turn."""
-        return self._partitioned(Rebalance())
+        return self._partitioned(specs.Rebalance())
 
     def rescale(self) -> DataStream:
         """Elements in turn to the subtasks of the sender's own share."""
-        return self._partitioned(Rescale())
+        return self._partitioned(specs.Rescale())
 
     def forward(self) -> DataStream:
         """Each subtask to the one with its number; both sides need the same parallelism."""
-        return self._partitioned(Forward(explicit=True))
+        return self._partitioned(specs.Forward(explicit=True))
 
     @overload
     def broadcast(self) -> DataStream: ...
@@ -315,20 +305,18 @@ class DataStream(OperatorSettings):
     ) -> DataStream | BroadcastStream:
         """Each element to every subtask. With descriptors: a stream to connect with, whose elements are kept in
         broadcast states."""
-        everywhere = self._partitioned(Broadcast())
+        everywhere = self._partitioned(specs.Broadcast())
         if broadcast_state_descriptor is None:
             return everywhere
-        from beadline.datastream.streams.broadcast import BroadcastStream
-
-        return BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
+        return datastream.BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
     def partition_custom(
-        self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Callable[[Any], Any] | KeySelector
+        self, partitioner: Callable[[Any, int], int] | Partitioner, key_selector: Selector
     ) -> DataStream:
         """Each element where the partitioner says: ``partitioner(key, number of subtasks)``."""
         check_function(partitioner, Partitioner)
         check_function(key_selector, KeySelector)
-        return self._partitioned(Custom(partitioner, key_selector))
+        return self._partitioned(specs.Custom(partitioner, key_selector))
 
     # -- ends
 
@@ -340,12 +328,11 @@ class DataStream(OperatorSettings):
             raise GraphError(
                 f"side output '{output_tag.tag_id}' is declared with two types: {known} and {output_tag.type_info}"
             )
-        return DataStream(self._env, [Edge(node, Forward(), output_tag.tag_id)], output_tag.type_info)
+        return DataStream(self._env, [Edge(node, specs.Forward(), output_tag.tag_id)], output_tag.type_info)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print each element on the driver's standard output."""
-        name = "Print to Std. Out"
-        stream = self._apply(name, PrintSpec(sink_identifier, self._type), None)
+        stream = self._apply("Print to Std. Out", specs.PrintSpec(sink_identifier, self._type), None)
         return DataStreamSink(self._env, stream._edges[0].source)
 
     def sink_to(self, sink: Any) -> DataStreamSink:
@@ -355,7 +342,7 @@ class DataStream(OperatorSettings):
             raise UnsupportedFeatureError(f"sink_to() can't write to {type(sink).__name__}; use FileSink or print()")
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
         prepared = self if transformer is None else transformer.apply(self)
-        stream = prepared._apply("Sink: Writer", SinkSpec(make(prepared._type)), None)
+        stream = prepared._apply("Sink: Writer", specs.SinkSpec(make(prepared._type)), None)
         return DataStreamSink(self._env, stream._edges[0].source)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
@@ -374,8 +361,6 @@ class DataStream(OperatorSettings):
 
         Elements of one subtask come in order. With a limit the job ends as soon as it has given that many.
         """
-        from beadline.datastream.streams.collecting import collect
-
         return collect(self, job_execution_name, limit)
 
     def to_dataframe(self, job_execution_name: str | None = None) -> DataFrame:
@@ -389,9 +374,7 @@ class DataStream(OperatorSettings):
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Windows over the whole stream, evaluated in one subtask."""
-        from beadline.datastream.streams.windowed import AllWindowedStream
-
-        return AllWindowedStream(self, window_assigner)
+        return datastream.AllWindowedStream(self, window_assigner)
 
     def cache(self) -> CachedDataStream:
         """Keep the elements of a bounded stream: the first job that uses the result computes them, later ones read."""

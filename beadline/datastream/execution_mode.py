@@ -1,7 +1,3 @@
-"""Whether a program runs as a stream or as a batch."""
-
-from __future__ import annotations
-
 from enum import Enum
 
 __all__ = ["RuntimeExecutionMode"]

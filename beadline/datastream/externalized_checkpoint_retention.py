@@ -1,7 +1,3 @@
-"""What happens to a job's checkpoints when it is cancelled or its program fails."""
-
-from __future__ import annotations
-
 from enum import Enum
 
 __all__ = ["ExternalizedCheckpointRetention"]

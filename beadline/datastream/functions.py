@@ -6,14 +6,6 @@ from beadline.api.async_functions import (
     AsyncRetryPredicate,
     AsyncRetryStrategy,
 )
-from beadline.api.broadcast_functions import IN1 as IN1
-from beadline.api.broadcast_functions import IN2 as IN2
-from beadline.api.broadcast_functions import (
-    BaseBroadcastProcessFunction,
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedStateFunction,
-)
 from beadline.api.checkpointed import (
     CheckpointedFunction,
     CheckpointListener,
@@ -38,10 +30,16 @@ from beadline.api.function import (
 )
 from beadline.api.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from beadline.api.metrics import MetricGroup as MetricGroup
+from beadline.api.process import IN1 as IN1
+from beadline.api.process import IN2 as IN2
 from beadline.api.process import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
     CoProcessFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeyedStateFunction,
     ProcessFunction,
 )
 from beadline.api.runtime_context import KeyedStateStore, RuntimeContext

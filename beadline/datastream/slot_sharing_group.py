@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import total_ordering
+from dataclasses import dataclass
 
 from beadline.errors import ConfigurationError, TypeMismatchError
 
@@ -12,55 +12,39 @@ _KIBI = 1024
 _UNITS = ("bytes", "kb", "mb", "gb", "tb")
 
 
-@total_ordering
+@dataclass(frozen=True, order=True, repr=False)
 class MemorySize:
-    """A number of bytes: ``MemorySize(bytes_size=4096)``, ``MemorySize.of_mebi_bytes(64)``."""
+    """A number of bytes: ``MemorySize(bytes_size=4096)``, ``MemorySize.of_mebi_bytes(64)``. Larger units, of 1024
+    smaller ones each, are rounded down."""
 
-    __slots__ = ("_bytes",)
+    bytes_size: int
 
-    def __init__(self, bytes_size: int) -> None:
-        if isinstance(bytes_size, bool) or not isinstance(bytes_size, int) or bytes_size < 0:
-            raise ConfigurationError(f"A memory size must be a whole number of at least 0 bytes, not {bytes_size!r}.")
-        self._bytes = bytes_size
+    def __post_init__(self) -> None:
+        size = self.bytes_size
+        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+            raise ConfigurationError(f"A memory size must be a whole number of at least 0 bytes, not {size!r}.")
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
-        """That many times 1024 * 1024 bytes."""
         return MemorySize(mebi_bytes * _KIBI**2)
 
     def get_bytes(self) -> int:
-        """The size in bytes."""
-        return self._bytes
+        return self.bytes_size
 
     def get_kibi_bytes(self) -> int:
-        """The size in units of 1024 bytes, rounded down."""
-        return self._bytes // _KIBI
+        return self.bytes_size // _KIBI
 
     def get_mebi_bytes(self) -> int:
-        """The size in units of 1024 kibibytes, rounded down."""
-        return self._bytes // _KIBI**2
+        return self.bytes_size // _KIBI**2
 
     def get_gibi_bytes(self) -> int:
-        """The size in units of 1024 mebibytes, rounded down."""
-        return self._bytes // _KIBI**3
+        return self.bytes_size // _KIBI**3
 
     def get_tebi_bytes(self) -> int:
-        """The size in units of 1024 gibibytes, rounded down."""
-        return self._bytes // _KIBI**4
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MemorySize) and self._bytes == other._bytes
-
-    def __lt__(self, other: MemorySize) -> bool:
-        if not isinstance(other, MemorySize):
-            return NotImplemented
-        return self._bytes < other._bytes
-
-    def __hash__(self) -> int:
-        return hash((MemorySize, self._bytes))
+        return self.bytes_size // _KIBI**4
 
     def __str__(self) -> str:
-        number, power = self._bytes, 0
+        number, power = self.bytes_size, 0
         while number and number % _KIBI == 0 and power < len(_UNITS) - 1:
             number, power = number // _KIBI, power + 1
         return f"{number} {_UNITS[power]}"
@@ -70,7 +54,8 @@ class MemorySize:
 
 
 class SlotSharingGroup:
-    """A name for operators that run together, and the resources they need. Made with :meth:`builder`.
+    """A name for operators that run together, and the resources they need, None for those that it does not name.
+    Made with :meth:`builder`.
 
     ::
 
@@ -97,31 +82,24 @@ class SlotSharingGroup:
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
-        """Starts a group of that name."""
         return SlotSharingGroup.Builder(name)
 
     def get_name(self) -> str:
-        """The name of the group."""
         return self._name
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Memory for state backends, ``None`` if the group names no resources."""
         return self._managed_memory
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """Memory for functions and heap state, ``None`` if the group names no resources."""
         return self._task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Memory outside the heap, ``None`` if the group names no resources."""
         return self._task_off_heap_memory
 
     def get_cpu_cores(self) -> float | None:
-        """CPU cores, ``None`` if the group names no resources."""
         return self._cpu_cores
 
     def get_external_resources(self) -> dict[str, float]:
-        """Other resources by name, such as GPUs."""
         return dict(self._external_resources)
 
     def __eq__(self, other: object) -> bool:
@@ -136,7 +114,8 @@ class SlotSharingGroup:
         return f"SlotSharingGroup({self._name!r}, cpu_cores={self._cpu_cores}, heap={self._task_heap_memory})"
 
     class Builder:
-        """Collects what the group needs; every method but :meth:`build` returns the builder."""
+        """Collects what the group needs; every method but :meth:`build` returns the builder. Names that end in ``_mb``
+        take mebibytes."""
 
         def __init__(self, name: str) -> None:
             self._name = name
@@ -157,7 +136,6 @@ class SlotSharingGroup:
             return self
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory for functions and heap state, in mebibytes."""
             return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
         def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
@@ -166,7 +144,6 @@ class SlotSharingGroup:
             return self
 
         def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory outside the heap, in mebibytes."""
             return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
         def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
@@ -175,7 +152,6 @@ class SlotSharingGroup:
             return self
 
         def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Memory for state backends, in mebibytes."""
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:

@@ -6,7 +6,7 @@ import posixpath
 from enum import Enum
 from typing import Any, NoReturn
 
-from beadline.checkpoint import settings as keys
+from beadline.checkpoint.settings import Key
 from beadline.common.configuration import Configuration
 from beadline.common.without_java import WithoutJava
 from beadline.datastream.checkpoint_storage import (
@@ -105,23 +105,18 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._storage_paths = found
 
     def get_db_storage_paths(self) -> list[str]:
-        """The local directories for RocksDB's files; empty if Spark's are used."""
         return list(self._storage_paths)
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Whether a checkpoint holds only what changed since the last."""
         return bool(self._incremental)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """A set of RocksDB settings for a kind of hardware."""
         self._predefined_options = member_of(PredefinedOptions, options, "predefined options")
 
     def get_predefined_options(self) -> PredefinedOptions:
-        """The set of RocksDB settings that was chosen."""
         return self._predefined_options or PredefinedOptions.DEFAULT
 
     def set_options(self, options_factory_class_name: str) -> NoReturn:
-        """Not available: the factory would be a Java class."""
         raise UnsupportedFeatureError(
             f"set_options({options_factory_class_name!r}) names a Java class, and RocksDB runs without Java here. "
             f"Use set_predefined_options, or the configuration keys state.backend.rocksdb.*."
@@ -132,7 +127,6 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return None
 
     def get_number_of_transfer_threads(self) -> int:
-        """How many threads carry files to and from the checkpoint storage."""
         return self._transfer_threads or _DEFAULT_TRANSFER_THREADS
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
@@ -141,14 +135,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
     def apply_to(self, configuration: Configuration) -> None:
         options.write(configuration, backend_settings.TYPE, "rocksdb")
-        if self._incremental is not None:
-            options.write(configuration, keys.INCREMENTAL, self._incremental)
-        if self._storage_paths:
-            options.write(configuration, backend_settings.DIRECTORIES, ",".join(self._storage_paths))
+        options.write(configuration, Key.INCREMENTAL, self._incremental)
+        options.write(configuration, backend_settings.DIRECTORIES, ",".join(self._storage_paths) or None)
+        options.write(configuration, _TRANSFER_THREADS, self._transfer_threads)
         if self._predefined_options is not None:
             options.write(configuration, backend_settings.PREDEFINED, self._predefined_options.name)
-        if self._transfer_threads is not None:
-            options.write(configuration, _TRANSFER_THREADS, self._transfer_threads)
 
     def __repr__(self) -> str:
         return (
@@ -164,7 +155,6 @@ class _HeapWithStorage(HashMapStateBackend):
     _savepoint_path: str | None
 
     def get_checkpoint_storage(self) -> CheckpointStorage:
-        """Where its checkpoints go."""
         return self._storage
 
     def is_using_asynchronous_snapshots(self) -> bool:
@@ -174,8 +164,7 @@ class _HeapWithStorage(HashMapStateBackend):
     def apply_to(self, configuration: Configuration) -> None:
         super().apply_to(configuration)
         self._storage.apply_to(configuration)
-        if self._savepoint_path is not None:
-            options.write(configuration, keys.SAVEPOINT_DIRECTORY, self._savepoint_path)
+        options.write(configuration, Key.SAVEPOINT_DIRECTORY, self._savepoint_path)
 
 
 class MemoryStateBackend(_HeapWithStorage):
@@ -193,7 +182,6 @@ class MemoryStateBackend(_HeapWithStorage):
         self._savepoint_path = savepoint_path
 
     def get_max_state_size(self) -> int:
-        """Bytes that one piece of state may have."""
         return self._storage.get_max_state_size()
 
 
@@ -215,15 +203,12 @@ class FsStateBackend(_HeapWithStorage):
         self._savepoint_path = default_savepoint_directory_uri
 
     def get_checkpoint_path(self) -> str:
-        """The directory that all checkpoints of all jobs go below."""
         return self._storage.get_checkpoint_path()
 
     def get_min_file_size_threshold(self) -> int:
-        """Bytes up to which state goes into the metadata rather than a file of its own."""
         return self._storage.get_min_file_size_threshold()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are buffered when writing."""
         return self._storage.get_write_buffer_size()
 
 
@@ -253,7 +238,6 @@ class RocksDBStateBackend(EmbeddedRocksDBStateBackend):
         self._checkpoint_backend = checkpoint_stream_backend
 
     def get_checkpoint_backend(self) -> StateBackend:
-        """The backend that says where checkpoints go."""
         return self._checkpoint_backend
 
     def apply_to(self, configuration: Configuration) -> None:

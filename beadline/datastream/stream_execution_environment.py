@@ -1,5 +1,3 @@
-"""The environment: where a program gets its sources, its settings and its execution."""
-
 from __future__ import annotations
 
 import logging
@@ -27,11 +25,13 @@ from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Forward, SourceSpec, Spec
-from beadline.master import dry_run, engines, telling
-from beadline.master.control import MasterControl
-from beadline.master.guarantee import guarantee_of
+from beadline.master import definition, engines
+from beadline.master.client.control import MasterControl
+from beadline.master.client.signals import guard, wait_for_end
 from beadline.master.job import JobMaster
-from beadline.master.news import Listener, News, StepReport, Watcher
+from beadline.master.reporting import telling
+from beadline.master.reporting.guarantee import guarantee_of
+from beadline.master.reporting.news import Listener, News, StepReport, Watcher
 from beadline.master.shipping.dependencies import (
     Dependencies,
     FileToCache,
@@ -40,8 +40,7 @@ from beadline.master.shipping.dependencies import (
     local_path,
     python_file,
 )
-from beadline.master.signals import end_well, wait_for_end
-from beadline.master.snapshots.beginning import find_beginning
+from beadline.master.snapshots.home import find_beginning
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -233,7 +232,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def add_event_listener(self, watcher: Watcher) -> None:
         """Hear of all that happens to the job: sealed steps, phases of checkpoints, failures, restarts, its status.
 
-        It is called in the job's own thread: the job waits for it. The events are in :mod:`beadline.master.news`.
+        It is called in the job's own thread, which waits for it. :mod:`beadline.master.reporting.news` has the events.
         """
         self._watchers.append(watcher)
 
@@ -250,7 +249,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)
         engine = self._engine()
-        dry_run.reached(plan, settings)
+        definition.reached(plan, settings)
         # Before Spark is started, so that errors come at once.
         beginning = find_beginning(settings.checkpoints, plan.job_name, plan.program)
         if executable is not None and engine == engines.LOCAL:
@@ -258,16 +257,14 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         elif executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
         master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._watchers), beginning)
-        end_well()
+        guard.take_over()
         master.start()
         return MasterControl(master)
 
     def _engine(self) -> str:
-        """The kind of engine that jobs run on."""
         return engines.chosen(self._configuration.get_string(options.ENGINE, None))
 
     def _all_dependencies(self) -> Dependencies:
-        """What methods and options ask for."""
         own = self._dependencies
         found = Dependencies(
             [*own.python_files, *options.python_files(self._configuration)],

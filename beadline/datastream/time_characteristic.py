@@ -1,7 +1,3 @@
-"""PyFlink 1.x's choice of the time that a program works in."""
-
-from __future__ import annotations
-
 from enum import Enum
 
 __all__ = ["TimeCharacteristic"]

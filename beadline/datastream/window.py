@@ -14,19 +14,14 @@ from beadline.api.window_functions import KEY as KEY
 from beadline.api.window_functions import OUT as OUT
 from beadline.api.windows.assigner import W2 as W2
 from beadline.api.windows.assigner import MergingWindowAssigner, SessionWindowTimeGapExtractor, WindowAssigner
-from beadline.api.windows.count_assigners import (
+from beadline.api.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
-    GlobalWindows,
-)
-from beadline.api.windows.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
-from beadline.api.windows.session_assigners import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
+    GlobalWindows,
     ProcessingTimeSessionWindows,
-)
-from beadline.api.windows.time_assigners import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
@@ -45,7 +40,15 @@ from beadline.api.windows.triggers import (
     ProcessingTimeTrigger,
     PurgingTrigger,
 )
-from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from beadline.api.windows.window import (
+    CountWindow,
+    CountWindowSerializer,
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    Window,
+)
 from beadline.common.constants import MAX_LONG_VALUE as MAX_LONG_VALUE
 from beadline.common.constants import MIN_LONG_VALUE as MIN_LONG_VALUE
 from beadline.common.serializer import TypeSerializer as TypeSerializer

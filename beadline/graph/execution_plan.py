@@ -7,29 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from beadline.graph.plan import Plan, PlanEdge, PlanNode
-from beadline.graph.specs import (
-    Broadcast,
-    CollectSpec,
-    Custom,
-    Forward,
-    Hash,
-    Partitioning,
-    PrintSpec,
-    Rebalance,
-    Rescale,
-    Shuffle,
-    SinkSpec,
-)
+from beadline.graph.specs import CollectSpec, PrintSpec, SinkSpec
 
-_SHIP_STRATEGIES: dict[type[Partitioning], str] = {
-    Forward: "FORWARD",
-    Hash: "HASH",
-    Rebalance: "REBALANCE",
-    Rescale: "RESCALE",
-    Shuffle: "SHUFFLE",
-    Broadcast: "BROADCAST",
-    Custom: "CUSTOM",
-}
 _SINKS = (PrintSpec, CollectSpec, SinkSpec)
 
 
@@ -69,5 +48,6 @@ def _node(node: PlanNode, description: str | None) -> dict[str, Any]:
 
 
 def _predecessor(edge: PlanEdge) -> dict[str, Any]:
-    # "side" is left over from Flink's batch plans: it says "second" for every edge.
-    return {"id": edge.source, "ship_strategy": _SHIP_STRATEGIES[type(edge.partitioning)], "side": "second"}
+    # Partitionings have the names that Flink gives them. "side" is left over from Flink's batch plans: it says "second"
+    # for every edge.
+    return {"id": edge.source, "ship_strategy": type(edge.partitioning).__name__.upper(), "side": "second"}

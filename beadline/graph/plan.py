@@ -128,27 +128,19 @@ def make_plan(
     parallelism = {n.id: _parallelism_of(n, default_parallelism) for n in ordered}
     uids = _uids(ordered, refuse_generated_uids)
     depth: dict[int, int] = {}
-    partitionings: dict[tuple[int, int], Partitioning] = {}
+    links: dict[int, list[tuple[Edge, Partitioning, bool]]] = {}
     for node in ordered:
-        for position, edge in enumerate(node.inputs):
-            partitionings[node.id, position] = _resolve(edge, node, parallelism)
-        depth[node.id] = max(
-            (
-                depth[e.source.id] + (0 if _may_chain(e, node, partitionings[node.id, i], chaining) else 1)
-                for i, e in enumerate(node.inputs)
-            ),
-            default=0,
-        )
+        resolved = [(edge, _resolve(edge, node, parallelism)) for edge in node.inputs]
+        links[node.id] = [(edge, how, chaining and _may_chain(edge, node, how)) for edge, how in resolved]
+        depths = [depth[edge.source.id] + (0 if chained else 1) for edge, _, chained in links[node.id]]
+        depth[node.id] = max(depths, default=0)
     edges: dict[int, PlanEdge] = {}
     inputs: dict[int, list[PlanEdge]] = {n.id: [] for n in ordered}
     outputs: dict[int, list[PlanEdge]] = {n.id: [] for n in ordered}
     for node in ordered:
-        for position, edge in enumerate(node.inputs):
-            partitioning = partitionings[node.id, position]
-            local = depth[edge.source.id] == depth[node.id] and _may_chain(edge, node, partitioning, chaining)
-            made = PlanEdge(
-                len(edges), edge.source.id, node.id, edge.input_index, edge.tag, partitioning, exchange=not local
-            )
+        for edge, how, chained in links[node.id]:
+            exchange = not chained or depth[edge.source.id] != depth[node.id]
+            made = PlanEdge(len(edges), edge.source.id, node.id, edge.input_index, edge.tag, how, exchange)
             edges[made.index] = made
             inputs[node.id].append(made)
             outputs[edge.source.id].append(made)
@@ -216,10 +208,9 @@ def _resolve(edge: Edge, node: Node, parallelism: dict[int, int]) -> Partitionin
     return edge.partitioning
 
 
-def _may_chain(edge: Edge, node: Node, partitioning: Partitioning, chaining: bool) -> bool:
-    if not isinstance(partitioning, Forward):
-        return False
-    return chaining and not (node.starts_chain or node.never_chained or edge.source.never_chained)
+def _may_chain(edge: Edge, node: Node, partitioning: Partitioning) -> bool:
+    alone = node.starts_chain or node.never_chained or edge.source.never_chained
+    return isinstance(partitioning, Forward) and not alone
 
 
 def _uids(ordered: list[Node], refuse_generated: bool) -> dict[int, tuple[str, bool]]:

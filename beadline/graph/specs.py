@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from beadline.api.function import Function
 from beadline.api.state_descriptors import MapStateDescriptor
@@ -12,7 +12,18 @@ from beadline.common import WatermarkStrategy
 from beadline.common.typeinfo import TypeInformation
 
 
-class Spec:
+class _WithFunctions:
+    """Has user functions in some fields."""
+
+    _function_fields: ClassVar[tuple[str, ...]] = ("function",)
+
+    def functions(self) -> list[Function]:
+        """The user's functions that have a life cycle: not plain callables."""
+        found = (getattr(self, name, None) for name in self._function_fields)
+        return [function for function in found if isinstance(function, Function)]
+
+
+class Spec(_WithFunctions):
     """Base of all specs.
 
     :cvar keyed: whether the operator has state and timers by key
@@ -21,16 +32,6 @@ class Spec:
 
     keyed: bool = False
     windowed: bool = False
-
-    def functions(self) -> list[Function]:
-        """The user's functions in this spec that have a life cycle."""
-        return _functions(self, "function")
-
-
-def _functions(owner: object, *names: str) -> list[Function]:
-    """Those fields that are functions, and not plain callables or nothing."""
-    found = (getattr(owner, name, None) for name in names)
-    return [function for function in found if isinstance(function, Function)]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,6 @@ class FunctionSpec(Spec):
     """Applies a user function.
 
     :ivar shape: ``map``, ``flat_map``, ``filter``, ``process``, ``reduce``, and ``co_`` forms for two inputs
-    :ivar keyed: whether state and timers are at hand
     """
 
     shape: str
@@ -61,10 +61,7 @@ class FunctionSpec(Spec):
 
 @dataclass(frozen=True)
 class BroadcastSpec(Spec):
-    """Processes a stream (input 0) together with a broadcast one (input 1).
-
-    :ivar descriptors: of the broadcast states
-    """
+    """Processes a stream (input 0) together with a broadcast one (input 1)."""
 
     function: Any
     descriptors: tuple[MapStateDescriptor, ...]
@@ -81,6 +78,7 @@ class WindowSpec(Spec):
     :ivar unkeyed: the windows of a whole stream: functions see no key
     """
 
+    _function_fields = ("function", "fold")
     assigner: Any
     trigger: Any
     fold: Any
@@ -92,9 +90,6 @@ class WindowSpec(Spec):
     keyed: bool = True
     windowed: bool = True
 
-    def functions(self) -> list[Function]:
-        return _functions(self, "function", "fold")
-
 
 @dataclass(frozen=True)
 class JoinWindowSpec(WindowSpec):
@@ -104,7 +99,8 @@ class JoinWindowSpec(WindowSpec):
     """
 
     def functions(self) -> list[Function]:
-        return _functions(self.function, "user_function")
+        function = self.function.user_function
+        return [function] if isinstance(function, Function) else []
 
 
 @dataclass(frozen=True)
@@ -135,14 +131,12 @@ class LookupSpec(Spec):
     :ivar outer: whether an element without a row is joined with None
     """
 
+    _function_fields = ("key", "function")
     table: Any
     on: str | tuple[str, ...]
     key: Any
     function: Any
     outer: bool
-
-    def functions(self) -> list[Function]:
-        return _functions(self, "key", "function")
 
 
 @dataclass(frozen=True)
@@ -159,12 +153,7 @@ class TimestampsSpec(Spec):
 
 @dataclass(frozen=True)
 class AsyncSpec(Spec):
-    """Calls an asynchronous function, several records at a time.
-
-    :ivar timeout_ms: for one record, all attempts together; 0 for none
-    :ivar capacity: how many calls may be under way at a time
-    :ivar retry: the :class:`AsyncRetryStrategy`
-    """
+    """Calls an asynchronous function, several records at a time; the fields are those of ``AsyncDataStream``."""
 
     function: Any
     timeout_ms: int
@@ -207,12 +196,10 @@ class CacheSpec(Spec):
     cache: Any
 
 
-class Partitioning:
+class Partitioning(_WithFunctions):
     """How records choose the subtask on the other side of an edge."""
 
-    def functions(self) -> list[Function]:
-        """The user's functions in it that have a life cycle."""
-        return _functions(self, "partitioner", "selector")
+    _function_fields = ("partitioner", "selector")
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
+from beadline.checkpoint.coordinator.parts import CompletedCheckpoint
+from beadline.checkpoint.restart import NoRestart, RestartStrategy
+from beadline.checkpoint.settings import CheckpointSettings
 from beadline.connectors.source import StepSource
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
-from beadline.master.engine import Engine
-from beadline.master.settings import JobSettings
+from beadline.master.engines.engine import Engine
+from beadline.master.failures import PoisonSettings
+from beadline.master.shipping.dependencies import Dependencies
 from beadline.master.snapshots.home import Home
 from beadline.master.upgrade.compatibility import Acceptance
+from beadline.master.upkeep.pacing import Limits
+from beadline.state.backend_settings import BackendSettings
+
+Clock = Callable[[], int]
+
+_stops = False
+
+
+@dataclass
+class JobSettings:
+    """How a job runs.
+
+    :ivar clock: what time it is, in milliseconds since 1970; it may jump
+    :ivar monotonic: how much time has passed, in milliseconds since whenever; for all that waits or expires
+    """
+
+    batch: bool = False
+    limits: Limits = field(default_factory=Limits)
+    checkpoints: CheckpointSettings = field(default_factory=CheckpointSettings)
+    restart: RestartStrategy = field(default_factory=NoRestart)
+    poison: PoisonSettings = field(default_factory=PoisonSettings)
+    backend: BackendSettings = field(default_factory=BackendSettings)
+    dependencies: Dependencies = field(default_factory=Dependencies)
+    clock: Clock = lambda: int(time.time() * 1000)
+    monotonic: Clock = lambda: int(time.monotonic() * 1000)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to run, where, and how.
-
-    :ivar acceptance: how the program fits the snapshots that it starts from
-    """
+    """What is to run, where, and how; ``acceptance`` is how the program fits the snapshots that it starts from."""
 
     plan: Plan
     engine: Engine
@@ -40,10 +68,11 @@ class Job:
     def coordinator(self) -> CheckpointCoordinator:
         """Decides about its checkpoints."""
         settings = self.settings
+        completed = [CompletedCheckpoint(s.snapshot.checkpoint_id, s.snapshot.step) for s in self.home.completed]
         return CheckpointCoordinator(
             settings.checkpoints,
             next_id=self.home.next_id,
-            completed=self.home.recovery_points(),
+            completed=completed,
             wall=lambda at: settings.clock() - settings.monotonic() + at,
         )
 
@@ -63,3 +92,42 @@ class Job:
         if not sources:
             raise ConfigurationError("the program has no source")
         return sources
+
+
+class ProcessingTime:
+    """The processing time of steps: the wall clock, but it never goes back. Timers, windows and times to live rely on
+    that: a merge drops entries that have expired, and no later step may find that they have not. If the wall clock is
+    set back, processing time goes on from where it is at the pace of the monotonic clock, until the wall clock has
+    caught up. It does not stand still meanwhile: a timer that is due in a second would then fire an hour later. If the
+    wall clock jumps ahead, processing time follows, and timers up to then fire."""
+
+    def __init__(self, wall: Clock, monotonic: Clock) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._ahead = wall() - monotonic()
+
+    def __call__(self) -> int:
+        passed = self._monotonic()
+        self._ahead = max(self._ahead, self._wall() - passed)
+        return passed + self._ahead
+
+
+class ProgramReached(BaseException):
+    """A program has come to its ``execute()``. Not an ``Exception``: the program is not to handle it."""
+
+    def __init__(self, plan: Plan, settings: JobSettings) -> None:
+        super().__init__(plan.job_name)
+        self.plan = plan
+        self.settings = settings
+
+
+def stop_at_execute(stops: bool = True) -> None:
+    """From now on, ``execute()`` raises :class:`ProgramReached` instead of running the job."""
+    global _stops
+    _stops = stops
+
+
+def reached(plan: Plan, settings: JobSettings) -> None:
+    """A job is about to start."""
+    if _stops:
+        raise ProgramReached(plan, settings)

@@ -3,22 +3,23 @@ next driver understands."""
 
 from __future__ import annotations
 
+import logging
+
 from beadline.checkpoint.ends import End, Fate
 from beadline.common.job_status import JobStatus
+from beadline.errors import EngineLostError
 from beadline.master.definition import Job
 from beadline.master.running import Running
+
+_LOG = logging.getLogger("beadline")
 
 # How long the end waits for calls to an engine that is lost.
 _LAST_CALLS_SECONDS = 5.0
 
 
 def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
-    """Keep what a later driver can resume from, and remove the rest.
-
-    :param running: None if the job could not even be prepared
-    :param began: whether an execution has begun
-    :returns: whether there is something to resume from
-    """
+    """Keep what a later driver can resume from, and remove the rest; gives whether there is something to resume
+    from."""
     home = job.home
     if running is not None:
         running.leave_execution()
@@ -37,6 +38,38 @@ def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
     running.sinks.close(discard=not resumable)
     if resumable and not lost:  # else tasks may still write; the next driver removes what is left
         home.drop_orphans(set())
-    home.drop_claimed(running.checkpoints.needed())
+    home.drop_claimed(running.checkpoints.registry.files())
     home.close(resumable)
     return resumable
+
+
+# -- what a job says when it has ended
+
+
+def how_to_resume(newest: str, claimed: bool) -> str:
+    """What to give to ``beadline run``. A snapshot that the job has claimed is not in the job's own folder."""
+    return f"-s {newest}" if claimed else f"-s {newest} (or -s latest)"
+
+
+def engine_lost(job_name: str, loss: str, resume: str | None, durable: bool) -> EngineLostError:
+    """In two lines what happened, and how to go on. ``durable``: its checkpoints outlive the driver."""
+    if resume is not None:
+        how = f"Its checkpoints are kept. To go on, run the same program with {resume}."
+    elif durable:
+        how = "It had not completed a checkpoint of its own: run the same program again, as you did this time."
+    else:
+        how = (
+            "It has no checkpoints that outlive the driver, so its state is lost: run it again from its beginning. "
+            "With execution.checkpointing.interval and execution.checkpointing.dir set, it could go on."
+        )
+    return EngineLostError(f"job '{job_name}' has lost Spark: {loss}.\n{how}")
+
+
+def say_last_words(job_name: str, end: End, resume: str | None, durable: bool) -> None:
+    """Log how to go on, after an end that does not raise that itself."""
+    if end is End.SUSPENDED and resume is not None:
+        _LOG.warning("job '%s' was stopped; resume it with %s", job_name, resume)
+    elif end is End.SUSPENDED and durable:
+        _LOG.warning("job '%s' was stopped before it had a checkpoint: it can only start over", job_name)
+    elif end in (End.CANCELLED, End.FAILED) and resume is not None:
+        _LOG.info("job '%s': %s, and its checkpoints are kept; resume it with %s", job_name, end.text, resume)

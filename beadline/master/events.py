@@ -1,24 +1,24 @@
-"""What the job master's thread is told: everything that happens reaches it through one inbox."""
+"""What the job master's thread is told: everything that happens reaches it through one inbox, in its order."""
 
 from __future__ import annotations
 
+import contextlib
+from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.common.savepoint_format_type import SavepointFormatType
-from beadline.errors import BeadlineError
+from beadline.errors import BeadlineError, ConfigurationError
 
 
 @dataclass(frozen=True)
 class StepEnded:
-    """A step has ended: ``outcome`` has its acknowledgements, or the error it failed with.
-
-    :ivar execution: the number of the execution whose step it was
-    """
+    """A step of an execution has ended: ``outcome`` has its acknowledgements, or the error it failed with."""
 
     execution: int
     outcome: Future[Any]
@@ -60,11 +60,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Request:
-    """A client asks for a checkpoint or a savepoint; ``answer`` gets its path.
-
-    :ivar drain: of a stop with a savepoint: let event time run to its end first
-    :ivar format: of a savepoint
-    """
+    """A client asks for a checkpoint or savepoint; ``answer`` gets its path. ``drain``: event time ends first."""
 
     kind: CheckpointKind
     answer: Future[str]
@@ -94,3 +90,35 @@ class Wake:
 
 
 Event: TypeAlias = StepEnded | Prepared | Written | NotWritten | Published | Request | Suspend | Wake
+
+
+class Inbox:
+    """Any thread puts events in; the job master's thread takes them out."""
+
+    def __init__(self) -> None:
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self._postponed: deque[Event] = deque()
+
+    def put(self, event: Event) -> None:
+        self._events.put(event)
+
+    def next(self, patience: float | None = None) -> Event | None:
+        """What has happened; waits for it so many seconds, None for not at all."""
+        if self._postponed:
+            return self._postponed.popleft()
+        with contextlib.suppress(Empty):
+            if patience is None:
+                return self._events.get_nowait()
+            return self._events.get(timeout=max(0.001, patience))
+        return None
+
+    def postpone(self, patience: float) -> None:
+        """Wait a while for an event, and leave it for later."""
+        with contextlib.suppress(Empty):
+            self._postponed.append(self._events.get(timeout=patience))
+
+    def refuse(self, why: str) -> None:
+        """Refuse the requests that still wait: nobody will answer them."""
+        while (event := self.next()) is not None:
+            if isinstance(event, Request):
+                event.fail(ConfigurationError(why))

@@ -21,12 +21,12 @@ from beadline.connectors.source import StepSource
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import TimestampsSpec
-from beadline.master.engine import Descriptor
+from beadline.master.engines.engine import Descriptor
+from beadline.master.engines.threads import Threads
 from beadline.master.events import Event, StepEnded
-from beadline.master.results import show
+from beadline.master.reporting.results import show
+from beadline.master.reporting.telling import folded, shortened, where_raised
 from beadline.master.stepping import Stepper
-from beadline.master.telling import folded, shortened, where_raised
-from beadline.master.threads import Threads
 from beadline.master.upkeep.pacing import Limits, Pacing
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
@@ -49,12 +49,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Planned:
-    """What the next step would read.
-
-    :ivar ends: of each source, where it is after the step
-    :ivar splits: of each source, what to read
-    :ivar final: all input ends with this step
-    """
+    """What the next step would read, and where each source is afterwards. ``final``: all input ends with it."""
 
     ends: Positions
     splits: dict[int, list[Any]]
@@ -73,11 +68,7 @@ class _Running:
 
 @dataclass(frozen=True)
 class Sealed:
-    """A step that has become the truth.
-
-    :ivar tries: how often it was run
-    :ivar records: how many records sources have read in it
-    """
+    """A step that has become the truth, how often it was run, and how many records sources have read in it."""
 
     header: StepHeader
     acks: list[TaskAck]
@@ -90,10 +81,8 @@ class Sealed:
 class Execution:
     """Runs steps from a truth onwards.
 
-    :ivar number: counts the executions of the job, from 1 on
     :ivar name: what workers know it by
     :ivar draining: event time runs to its end in the next step, which is the last
-    :ivar final_sealed: the last step is sealed
     :ivar skipped: where the sources would be after the step that failed
     """
 
@@ -127,10 +116,7 @@ class Execution:
     # -- starting steps
 
     def next_step(self, now: int, keep_alive: float) -> Planned | float:
-        """What to run now; or, if there is no reason for a step, the seconds until the next look.
-
-        :param keep_alive: after this many seconds without a step, one is run for the workers' sake
-        """
+        """What to run now, or the seconds until the next look. After ``keep_alive`` seconds workers need a step."""
         ends, splits = self._next_ranges()
         final = all(reader.finished for reader in self._readers) or self.draining
         due = self.truth.next_timer
@@ -218,10 +204,7 @@ class Execution:
     # -- checkpoints
 
     def snapshot(self, take: Take, at: int, sinks: dict[str, Any]) -> Snapshot:
-        """The last sealed step.
-
-        :param sinks: the sinks' part of it
-        """
+        """The last sealed step, with the sinks' part of it."""
         in_flight = self._running.ends if take.unaligned and self._running is not None else {}
         return self.truth.snapshot(take, at, sinks, in_flight)
 

@@ -23,22 +23,19 @@ from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError, EngineLostError, JobExecutionError, StateMismatchError
 from beadline.graph.plan import Plan
-from beadline.master import last_words, living, restoring
-from beadline.master.definition import Job
-from beadline.master.ending import clear_up
-from beadline.master.engine import Engine
-from beadline.master.events import Request, Suspend, Wake
+from beadline.master import life, restoring
+from beadline.master.definition import Job, JobSettings
+from beadline.master.ending import clear_up, engine_lost, how_to_resume, say_last_words
+from beadline.master.engines.engine import Engine
+from beadline.master.events import Inbox, Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
-from beadline.master.guarantee import announce, guarantee_of
-from beadline.master.inbox import Inbox
 from beadline.master.life import Life, State
-from beadline.master.news import ExecutionStarted, NewsStream, StatusChanged, Watcher
-from beadline.master.results import Results
+from beadline.master.reporting.guarantee import announce, guarantee_of
+from beadline.master.reporting.news import ExecutionStarted, NewsStream, StatusChanged, Watcher
+from beadline.master.reporting.results import Results
+from beadline.master.reporting.telling import first_line
 from beadline.master.running import Running
-from beadline.master.settings import JobSettings
-from beadline.master.snapshots.beginning import Beginning
-from beadline.master.snapshots.home import Home
-from beadline.master.telling import first_line
+from beadline.master.snapshots.home import Beginning, Home
 from beadline.master.upgrade.compatibility import Acceptance
 from beadline.master.upkeep.truth import Truth
 from beadline.state.disks import FREE_SPACE, is_full
@@ -52,13 +49,8 @@ _TERMINATED = 128 + 15
 
 
 class JobMaster:
-    """Runs one job.
-
-    :param engine: what runs its tasks
-    :ivar end: what ended it, None while it runs
-    :ivar kept: whether there are checkpoints that outlive it, when it has ended
-    :ivar comparison: of the program with the snapshot that it starts from, None if it starts from nothing
-    """
+    """Runs one job. ``kept``: checkpoints outlive it; ``comparison``: of the program with the snapshot it starts
+    from."""
 
     def __init__(
         self,
@@ -103,8 +95,8 @@ class JobMaster:
     # -- for the client
 
     def start(self) -> None:
-        self.home.hold()
-        living.jobs[self] = None
+        self.home.storage.show_life()
+        life.jobs[self] = None
         self._thread.start()
 
     def cancel(self) -> None:
@@ -115,10 +107,7 @@ class JobMaster:
             self._inbox.put(Wake())  # the loss of the engine ends the job: let it notice
 
     def suspend(self, at_once: bool = False) -> None:
-        """Take a checkpoint, then end so that the job can be resumed.
-
-        :param at_once: stop without that checkpoint
-        """
+        """Take a checkpoint, unless ``at_once``, then end so that the job can be resumed."""
         if self._asked is End.CANCELLED:
             return
         if at_once or not self.is_resumable:
@@ -235,13 +224,14 @@ class JobMaster:
         try:
             self._end(end, error)
         finally:
-            self.home.let_go()
-            living.jobs.pop(self, None)
+            self.home.storage.let_go()
+            life.jobs.pop(self, None)
             self._life.to(State.ENDED)
             self._done.set()
             self._inbox.refuse(f"the job has ended: {self.status.name}")
             if self._running is not None:
-                self._running.checkpoints.answer_the_end(self.status)
+                well = self.status in (JobStatus.FINISHED, JobStatus.CANCELED)
+                self._running.checkpoints.answer_the_end("" if well else f"the job is {self.status.name}")
 
     def _become(self, status: JobStatus) -> None:
         if status is not self.status:
@@ -392,9 +382,9 @@ class JobMaster:
 
     def _end(self, end: End, error: BaseException | None) -> None:
         newest = self.last_checkpoint if self.kept else None
-        resume = last_words.how_to_resume(newest, newest == self.home.claimed) if newest is not None else None
+        resume = how_to_resume(newest, newest == self.home.claimed) if newest is not None else None
         if end is End.ENGINE_LOST:
-            error = last_words.engine_lost(self.plan.job_name, str(error), resume, self.is_resumable)
+            error = engine_lost(self.plan.job_name, str(error), resume, self.is_resumable)
         nothing_left = end is End.SUSPENDED and not self.kept
         self.end, self.error, self.status = end, error, JobStatus.CANCELED if nothing_left else end.status
-        last_words.say(self.plan.job_name, end, resume, self.is_resumable)
+        say_last_words(self.plan.job_name, end, resume, self.is_resumable)

@@ -33,6 +33,10 @@ Without checkpoints nothing is gone back to: RESTORING then goes on after the st
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from beadline.master.job import JobMaster
 
 
 class State(Enum):
@@ -85,3 +89,12 @@ class Life:
             return
         assert state in _MOVES[self.state], f"a job that is {self.state.value} can't become {state.value}"
         self.state = state
+
+
+#: The jobs that run in this process now: those that have to end in good order when the process does.
+jobs: dict[JobMaster, None] = {}
+
+
+def executions() -> tuple[str, ...]:
+    """Those that run now: workers may drop what they hold of others."""
+    return tuple(name for job in list(jobs) if (name := job.execution) is not None)

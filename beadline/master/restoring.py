@@ -6,6 +6,7 @@ import logging
 from functools import partial
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.storage.durable import verify
 from beadline.master.definition import Job
 from beadline.master.running import Running
 from beadline.master.upgrade.migration import migrated
@@ -15,18 +16,15 @@ _LOG = logging.getLogger("beadline")
 
 
 def begin(job: Job, running: Running) -> int | None:
-    """The first execution: from what the job was told to start from, or from the beginning.
-
-    :returns: the number of the checkpoint, as the others here do
-    """
+    """The first execution: from what the job was told to start from, if anything. Gives that checkpoint's number."""
     truth = running.new_truth(1)
     start = job.home.start
     if start is None:
-        running.do(running.checkpoints.started(0))
+        running.do(running.checkpoints.coordinator.start(running.now()))
     else:
         _restore(job, running, truth, start)
         _LOG.info("restored from %s", job.home.pointer)
-        running.do(running.checkpoints.restored(start.checkpoint_id, truth.step))
+        running.do(running.checkpoints.coordinator.restored(start.checkpoint_id, running.now(), truth.step))
     running.execute(1, truth)
     return start.checkpoint_id if start is not None else None
 
@@ -36,7 +34,7 @@ def go_on(running: Running, number: int) -> None:
     failed = running.execution
     assert failed is not None
     failed.truth.positions.update(failed.skipped)
-    running.do(running.checkpoints.restored(None, failed.truth.step))
+    running.do(running.checkpoints.coordinator.restored(None, running.now(), failed.truth.step))
     running.execute(number, failed.truth)
 
 
@@ -45,7 +43,7 @@ def go_back(job: Job, running: Running, number: int) -> int | None:
     truth = running.new_truth(number)
     running.checkpoints.quiet()
     id = _restore_newest(job, running, truth)
-    running.do(running.checkpoints.restored(id, truth.step))
+    running.do(running.checkpoints.coordinator.restored(id, running.now(), truth.step))
     running.execute(number, truth)
     return id
 
@@ -69,14 +67,15 @@ def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:
 
 
 def _readable(job: Job, id: int, pointer: str) -> Snapshot | None:
+    problem: object
     try:
         snapshot = job.home.read(pointer)
-        problems = job.home.storage.verify(snapshot)
+        problem = next(iter(verify(snapshot)), None)
+        if problem is None:
+            return snapshot
     except SnapshotError as error:
-        problems, snapshot = [error], None  # type: ignore[list-item]
-    if not problems:
-        return snapshot
-    _LOG.warning("checkpoint %d can't be restored, so the one before it is tried: %s", id, problems[0])
+        problem = error
+    _LOG.warning("checkpoint %d can't be restored, so the one before it is tried: %s", id, problem)
     return None
 
 
@@ -106,4 +105,4 @@ def _restore(job: Job, running: Running, truth: Truth, snapshot: Snapshot) -> No
     if len(running.sinks):
         truth.book.own(running.checkpoints.leave_behind(snapshot.checkpoint_id))
     running.sinks.restore(snapshot.committables())
-    job.home.drop_orphans(set(truth.book.live_files()) | set(running.checkpoints.needed()))
+    job.home.drop_orphans(set(truth.book.live_files()) | running.checkpoints.registry.files())

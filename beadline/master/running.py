@@ -26,24 +26,23 @@ from beadline.checkpoint.coordinator.actions import (
 )
 from beadline.checkpoint.ends import End
 from beadline.errors import BeadlineError, JobExecutionError
-from beadline.master import living
-from beadline.master.clocks import ProcessingTime
-from beadline.master.definition import Job
+from beadline.master import life
+from beadline.master.definition import Job, ProcessingTime
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, StepEnded, Suspend, Wake, Written
 from beadline.master.execution import Execution, Planned, Positions, Reader
+from beadline.master.failures import PoisonWatch
 from beadline.master.life import State
-from beadline.master.news import CheckpointChanged, NewsStream
-from beadline.master.poison import PoisonWatch
-from beadline.master.results import Results
+from beadline.master.reporting.news import CheckpointChanged, NewsStream
+from beadline.master.reporting.results import Results
+from beadline.master.reporting.telling import first_line
 from beadline.master.snapshots.checkpoints import Checkpoints
 from beadline.master.snapshots.records import Records
-from beadline.master.snapshots.savepoints import CanonicalSavepoints
 from beadline.master.snapshots.sinks import Sinks
+from beadline.master.snapshots.writing import CanonicalSavepoints
 from beadline.master.stepping import Stepper
-from beadline.master.telling import first_line
 from beadline.master.upgrade.comparison import generated_uids
 from beadline.master.upgrade.compatibility import has_state
-from beadline.master.upkeep.merging import Merger, drop_garbage
+from beadline.master.upkeep.short_tasks import Merger, drop_garbage
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import RunContext, StepHeader
 from beadline.runtime.short_tasks.exporting import export_in_worker
@@ -57,13 +56,7 @@ _UNTIL_EVENT = 3600.0
 
 
 class Running:
-    """A job whose sources and sinks are prepared, and whose program is with the workers.
-
-    :param post: puts an event into the job master's inbox
-    :param cancelled: whether somebody wants the job to end at once
-    :ivar poison: counts the records that user code fails on
-    :ivar has_sealed: whether a step of the job has been sealed
-    """
+    """A job whose sources and sinks are prepared, and whose program is with the workers."""
 
     def __init__(
         self,
@@ -86,9 +79,9 @@ class Running:
         self._sources = job.prepared_sources()
         self._initial: Positions = {node: source.initial() for node, source in self._sources.items()}
         savepoints = CanonicalSavepoints(job.engine, job.group)
-        self.checkpoints = Checkpoints(
-            job.coordinator(), home, records, self.sinks, savepoints, job.settings.monotonic, post
-        )
+        self.now = job.settings.monotonic
+        self._coordinator = job.coordinator()
+        self.checkpoints = Checkpoints(self._coordinator, home, records, self.sinks, savepoints, self.now, post)
         # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.
         try:
             self._deployment = job.engine.deploy(plan, job.settings.dependencies, job.group)
@@ -111,7 +104,7 @@ class Running:
     def new_truth(self, number: int) -> Truth:
         """The truth of the very beginning, for an execution whose state goes to a folder of its own."""
         self.stepper.begin()
-        self.files = SegmentFiles(self._job.home.state_folder(number, self._job.engine.one_machine))
+        self.files = SegmentFiles(self._job.home.storage.state_folder(number, self._job.engine.one_machine))
         truth = Truth(self._job.home.job_id, self._job.plan, self.files)
         truth.positions.update(self._initial)
         return truth
@@ -134,7 +127,7 @@ class Running:
         settings = self._job.settings
         return RunContext(
             name,
-            living.executions(),
+            life.executions(),
             self.files.root,
             settings.checkpoints.inline_threshold,
             number - 1,
@@ -142,9 +135,13 @@ class Running:
             settings.backend,
         )
 
-    def _now_context(self) -> RunContext:
+    @property
+    def _current(self) -> Execution:
         assert self.execution is not None
-        return self.context(self.execution.name, self.execution.number)
+        return self.execution
+
+    def _now_context(self) -> RunContext:
+        return self.context(self._current.name, self._current.number)
 
     def _merging(self) -> Callable[[Any], Any]:
         return self._deployment.bind(merge_in_worker, self._now_context(), self.stepper.sealed_at)
@@ -157,17 +154,15 @@ class Running:
     @property
     def state(self) -> State:
         """Where an execution stands."""
-        assert self.execution is not None
         if self._suspending is not None:
             return State.SUSPENDING
-        if self._after_last_step is not None or self.checkpoints.coordinator.is_stopping:
+        if self._after_last_step is not None or self._coordinator.is_stopping:
             return State.STOPPING
-        return State.FINISHING if self.execution.final_sealed else State.RUNNING
+        return State.FINISHING if self._current.final_sealed else State.RUNNING
 
     def over(self) -> End | None:
         """What has ended the job, if anything has."""
-        execution = self.execution
-        assert execution is not None
+        execution = self._current
         if self._suspending is not None and self._suspending.done() and not execution.is_running:
             problem = self._suspending.exception()
             if problem is not None:
@@ -182,14 +177,13 @@ class Running:
 
     def advance(self) -> float:
         """Start a step if there is reason for one; gives the seconds to wait for an event until the next look."""
-        patience = self._maybe_start()
-        wakeup = self.checkpoints.seconds_to_wakeup()
-        return patience if wakeup is None else min(patience, max(0.0, wakeup))
+        patience, now = self._maybe_start(), self.now()
+        wakeup = self._coordinator.next_wakeup(now)
+        return patience if wakeup is None else min(patience, (wakeup - now) / 1000)
 
     def _maybe_start(self) -> float:
-        execution = self.execution
-        assert execution is not None
-        if execution.is_running or execution.final_sealed or self.checkpoints.coordinator.holds:
+        execution = self._current
+        if execution.is_running or execution.final_sealed or self._coordinator.holds:
             return _UNTIL_EVENT
         if self._suspending is not None:
             return 0.1
@@ -202,9 +196,9 @@ class Running:
         poison = self.poison.poison
         header = StepHeader(self._now_context(), step, planned.now, planned.final, base, completed, aborted, poison)
         execution.begin_step(planned, header)
-        self.do(self.checkpoints.step_started(step))
+        self.do(self._coordinator.step_started(step, self.now()))
         if execution.has_finished_source and not planned.final:
-            self.do(self.checkpoints.source_finished())
+            self.do(self._coordinator.source_finished(self.now()))
         execution.run_step(planned, self.stepper, self._post)
         return _UNTIL_EVENT
 
@@ -212,11 +206,10 @@ class Running:
         """What follows from an event."""
         match event:
             case StepEnded():
-                assert self.execution is not None
-                if event.execution == self.execution.number:
+                if event.execution == self._current.number:
                     self._step_ended(event)
             case Prepared():
-                self.do(self.checkpoints.prepared(event))
+                self.checkpoints.prepared(event)
             case Written():
                 self.do(self.checkpoints.written(event))
                 if not event.savepoint and self.execution is not None:
@@ -224,7 +217,7 @@ class Running:
             case NotWritten():
                 self.do(self.checkpoints.not_written(event))
             case Published():
-                self.do(self.checkpoints.published(event))
+                self.checkpoints.published(event)
                 self._tell_of(event.id, "published")
             case Request():
                 self._request(event)
@@ -235,24 +228,26 @@ class Running:
 
     def tick(self) -> None:
         """Time has passed."""
-        self.do(self.checkpoints.tick())
+        self.do(self._coordinator.tick(self.now()))
 
     def _request(self, request: Request) -> None:
-        execution = self.execution
-        assert execution is not None
+        execution = self._current
         if not request.drain or execution.draining or execution.final_sealed:
-            self.do(self.checkpoints.request(request))
+            self._ask_for(request)
             return
         # Event time runs to its end in a last step, which the savepoint then holds.
         execution.draining = True
         self._after_last_step = request
 
+    def _ask_for(self, request: Request) -> None:
+        self.do(self._coordinator.trigger(self.now(), request.kind, request))
+
     def _suspend(self) -> None:
-        assert self.execution is not None
         # A job that has read everything ends by itself, and needs no resuming.
-        if self._suspending is None and not self.execution.final_sealed:
+        if self._suspending is None and not self._current.final_sealed:
             self._suspending = Future()
-            self.do(self.checkpoints.last(Request(CheckpointKind.CHECKPOINT, self._suspending)))
+            self._coordinator.wind_down(self.now())
+            self._ask_for(Request(CheckpointKind.CHECKPOINT, self._suspending))
 
     def _step_ended(self, event: StepEnded) -> None:
         """Seal the step.
@@ -263,8 +258,7 @@ class Running:
         4. have state merged: before a checkpoint is taken, for it sets the allowance
         5. let checkpoints take it
         """
-        execution = self.execution
-        assert execution is not None
+        execution = self._current
         sealed = execution.seal(event.outcome)
         header, subtasks = sealed.header, sealed.subtasks
         self._results.sealed(sealed.acks, subtasks)
@@ -272,10 +266,10 @@ class Running:
         self.has_sealed = True
         self._results.report(sealed, execution.truth, self._job.settings.clock())
         self._merge(execution)
-        self.do(self.checkpoints.step_sealed(header.step, header.final))
+        self.do(self._coordinator.step_sealed(header.step, self.now(), header.final))
         if header.final and self._after_last_step is not None:
             request, self._after_last_step = self._after_last_step, None
-            self.do(self.checkpoints.request(request))
+            self._ask_for(request)
 
     def _merge(self, execution: Execution) -> None:
         book = execution.truth.book
@@ -287,7 +281,7 @@ class Running:
     def _drop_garbage(self, freed: frozenset[str]) -> None:
         if self.execution is None:
             return  # nothing runs yet, or it did not begin: what is left are orphans
-        book, needed = self.execution.truth.book, self.checkpoints.needed()
+        book, needed = self.execution.truth.book, self.checkpoints.registry.files()
         problem = drop_garbage(book, needed, self._job.home.delete, freed)
         if problem is not None:
             self._results.warn(problem)
@@ -295,11 +289,9 @@ class Running:
     # -- actions
 
     def do(self, actions: list[Action]) -> None:
-        """Carry out what the checkpoint coordinator has decided, in its order.
-
-        If one of them fails, the others are carried out all the same, for the coordinator takes them for done: a
-        checkpoint that it has begun has a record, and who asked for it an answer.
-        """
+        """Carry out what the checkpoint coordinator has decided, in its order. If one of the actions fails, the others
+        are carried out all the same, for the coordinator takes them for done: a checkpoint that it has begun has a
+        record, and who asked for it an answer."""
         problem: Exception | None = None
         for action in actions:
             try:
@@ -339,8 +331,7 @@ class Running:
                 raise JobExecutionError(action.reason)
 
     def _take(self, take: Take) -> None:
-        execution = self.execution
-        assert execution is not None
+        execution = self._current
         self._results.taken(take.id)
         sinks = self.sinks.take(take.id, take.kind.commits)
         snapshot = execution.snapshot(take, self._job.settings.clock(), sinks)
@@ -353,7 +344,7 @@ class Running:
         self._tell_of(take.id, "taken")
 
     def _tell_of(self, id: int, phase: str) -> None:
-        stats = self.checkpoints.coordinator.statistics.get(id)
+        stats = self._coordinator.statistics.get(id)
         if stats is not None:
             facts = stats.step, stats.duration_ms, stats.size, stats.full_size, stats.path, stats.failure
             self._news.tell(CheckpointChanged(self._job.settings.clock(), id, stats.type, phase, *facts))
@@ -377,7 +368,7 @@ class Running:
     def let_go(self) -> None:
         """No execution comes after the last one: sources stop, workers close what they hold."""
         self._stop_sources()
-        self._deployment.end(living.executions())
+        self._deployment.end(life.executions())
 
     def _stop_sources(self) -> None:
         for source in self._sources.values():

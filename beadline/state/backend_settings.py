@@ -10,8 +10,6 @@ from beadline.common.configuration import Configuration
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
 from beadline.state.segments.files import local_path
 
-__all__ = ["KEYS", "BackendSettings", "RocksSettings", "require_rocksdict"]
-
 TYPE = "state.backend.type"
 _ROCKS = "state.backend.rocksdb."
 DIRECTORIES = _ROCKS + "localdir"
@@ -21,25 +19,31 @@ MANAGED = _ROCKS + "memory.managed"
 FIXED = _ROCKS + "memory.fixed-per-slot"
 WRITE_RATIO = _ROCKS + "memory.write-buffer-ratio"
 BLOCK_CACHE = _ROCKS + "block.cache-size"
-BLOCK_SIZE = _ROCKS + "block.blocksize"
-WRITE_BUFFER = _ROCKS + "writebuffer.size"
-WRITE_BUFFERS = _ROCKS + "writebuffer.count"
-WRITE_BUFFERS_TO_MERGE = _ROCKS + "writebuffer.number-to-merge"
-THREADS = _ROCKS + "thread.num"
-OPEN_FILES = _ROCKS + "files.open"
 BLOOM = _ROCKS + "use-bloom-filter"
-BLOOM_BITS = _ROCKS + "bloom-filter.bits-per-key"
-LEVEL_BASE = _ROCKS + "compaction.level.max-size-level-base"
-TARGET_FILE = _ROCKS + "compaction.level.target-file-size-base"
 DYNAMIC_LEVELS = _ROCKS + "compaction.level.use-dynamic-size"
 STYLE = _ROCKS + "compaction.style"
-OWN_BYTES = "beadline.rocksdb.own-database.max-size"
+
+# Sizes and numbers: by the name of the setting, the key and the least value.
+_SIZES = {
+    "block_cache": (BLOCK_CACHE, 1),
+    "block_size": (_ROCKS + "block.blocksize", 64),
+    "write_buffer": (_ROCKS + "writebuffer.size", 64 << 10),
+    "level_base": (_ROCKS + "compaction.level.max-size-level-base", 1),
+    "target_file": (_ROCKS + "compaction.level.target-file-size-base", 1),
+    "own_bytes": ("beadline.rocksdb.own-database.max-size", 0),
+}
+_NUMBERS = {
+    "write_buffers": (_ROCKS + "writebuffer.count", 1),
+    "write_buffers_to_merge": (_ROCKS + "writebuffer.number-to-merge", 1),
+    "threads": (_ROCKS + "thread.num", 1),
+    "open_files": (_ROCKS + "files.open", -1),
+    "bloom_bits": (_ROCKS + "bloom-filter.bits-per-key", 1),
+}
 
 #: All keys that :meth:`BackendSettings.from_configuration` reads.
 KEYS = frozenset(
-    {TYPE, DIRECTORIES, PREDEFINED, FACTORY, MANAGED, FIXED, WRITE_RATIO, BLOCK_CACHE, BLOCK_SIZE, WRITE_BUFFER}
-    | {WRITE_BUFFERS, WRITE_BUFFERS_TO_MERGE, THREADS, OPEN_FILES, BLOOM, BLOOM_BITS, LEVEL_BASE, TARGET_FILE}
-    | {DYNAMIC_LEVELS, STYLE, OWN_BYTES}
+    {TYPE, DIRECTORIES, PREDEFINED, FACTORY, MANAGED, FIXED, WRITE_RATIO, BLOOM, DYNAMIC_LEVELS, STYLE}
+    | {key for key, _ in (*_SIZES.values(), *_NUMBERS.values())}
 )
 
 HEAP, ROCKSDB = "hashmap", "rocksdb"
@@ -112,22 +116,9 @@ class RocksSettings:
         if ready not in _PREDEFINED:
             raise ConfigurationError(f"{PREDEFINED}: {ready!r} is not known. Use one of {', '.join(_PREDEFINED)}.")
         values = dict(_PREDEFINED[ready])
-        for name, key, least in (
-            ("block_cache", BLOCK_CACHE, 1),
-            ("block_size", BLOCK_SIZE, 64),
-            ("write_buffer", WRITE_BUFFER, 64 << 10),
-            ("level_base", LEVEL_BASE, 1),
-            ("target_file", TARGET_FILE, 1),
-            ("own_bytes", OWN_BYTES, 0),
-        ):
+        for name, (key, least) in _SIZES.items():
             _take(values, name, key, configuration.get_memory_bytes(key, None), least)
-        for name, key, least in (
-            ("write_buffers", WRITE_BUFFERS, 1),
-            ("write_buffers_to_merge", WRITE_BUFFERS_TO_MERGE, 1),
-            ("threads", THREADS, 1),
-            ("open_files", OPEN_FILES, -1),
-            ("bloom_bits", BLOOM_BITS, 1),
-        ):
+        for name, (key, least) in _NUMBERS.items():
             _take(values, name, key, configuration.get_integer(key, None), least)
         if not configuration.get_boolean(BLOOM, True):
             values["bloom_bits"] = 0
@@ -164,7 +155,6 @@ class BackendSettings:
         return BackendSettings(ROCKSDB, RocksSettings.from_configuration(configuration))
 
     def without_effect(self, keys: set[str]) -> set[str]:
-        """The keys that a job sets without effect, because of its other settings."""
         mine = keys & KEYS - {TYPE}
         if self.kind != ROCKSDB:
             return mine

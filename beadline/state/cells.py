@@ -13,6 +13,7 @@ import pyarrow as pa
 from beadline.common._types.classes import ClassTypeInfo
 from beadline.common._types.collections import MapTypeInfo
 from beadline.common.time import Instant
+from beadline.common.type_description import type_from_text
 from beadline.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -50,7 +51,8 @@ def _shape(arrow: pa.DataType, info: TypeInformation | None) -> Maker:
         item = _optional(_shape(arrow.item_type, inner and inner._value_type_info))
         return lambda cell: {key(k): item(v) for k, v in cell}
     if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        element = _optional(_shape(arrow.value_type, _element(info)))
+        inner_type = info.elem_type if isinstance(info, ListTypeInfo | ObjectArrayTypeInfo) else None
+        element = _optional(_shape(arrow.value_type, inner_type))
         return lambda cell: [element(part) for part in cell]
     basic = info._basic_type if isinstance(info, BasicTypeInfo) else None
     if pa.types.is_timestamp(arrow) and arrow.tz is not None:
@@ -81,13 +83,10 @@ def _struct(arrow: pa.StructType, info: TypeInformation | None) -> Maker:
     return lambda cell: new_row([make(part) for make, part in zip(makers, cell.values(), strict=True)], list(names))
 
 
-def _element(info: TypeInformation | None) -> TypeInformation | None:
-    return info.elem_type if isinstance(info, (ListTypeInfo, ObjectArrayTypeInfo)) else None
-
-
-def declared(info: TypeInformation | None) -> TypeInformation | None:
-    """The type, unless it only says "any Python object"."""
-    return None if info is None or isinstance(info, PickledBytesTypeInfo) else info
+def declared(text: str) -> TypeInformation | None:
+    """The type that a text names, unless it only says "any Python object"."""
+    info = type_from_text(text)
+    return None if isinstance(info, PickledBytesTypeInfo) else info
 
 
 def _optional(make: Maker) -> Maker:

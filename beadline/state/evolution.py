@@ -180,7 +180,8 @@ def type_converter(old: TypeInformation, new: TypeInformation) -> Converter | No
     if isinstance(old, MapTypeInfo) and isinstance(new, MapTypeInfo):
         return _map_converter(old, new)
     if isinstance(old, ElementsTypeInfo) and type(old) is type(new) and not _is_bytes(old) and not _is_bytes(new):
-        return _list_converter(_within("an element", old.elem_type, new.elem_type))
+        element = _within("an element", old.elem_type, new.elem_type)
+        return None if element is None else _past_none(lambda values: [element(value) for value in values])
     pair = (readable(type_to_text(old)), readable(type_to_text(new)))
     if pair in _ALIKE:
         return None
@@ -200,7 +201,6 @@ def _refuse_changed_classes(old: TypeInformation) -> None:
 
 
 def class_names(info: TypeInformation) -> frozenset[tuple[str, str]]:
-    """Modules and qualified names of all classes in a type."""
     return frozenset((found.module, found.name) for found in classes_of(info))
 
 
@@ -224,10 +224,6 @@ def _within(where: str, old: TypeInformation, new: TypeInformation) -> Converter
 
 def _past_none(convert: Converter) -> Converter:
     return lambda value: None if value is None else convert(value)
-
-
-def _list_converter(element: Converter | None) -> Converter | None:
-    return None if element is None else _past_none(lambda values: [element(value) for value in values])
 
 
 def _map_converter(old: MapTypeInfo, new: MapTypeInfo) -> Converter | None:
@@ -256,33 +252,21 @@ def _by_position(old: Any, new: Any) -> Converter | None:
         raise Incompatible(f"a tuple can't hold None, so there is no value for its new field f{len(before)}")
     fields = [_within(f"field f{at}", *pair) for at, pair in enumerate(zip(before, now, strict=False))]
     converters = [convert or _same for convert in fields]
+
+    def kept(value: Any) -> list[Any]:
+        # Values beyond the last field are those that were removed.
+        return [convert(item) for convert, item in zip(converters, value, strict=False)]
+
     if isinstance(new, TupleTypeInfo):
         alike = len(before) == len(now) and not any(fields)
-        return None if alike else _past_none(_tuple_maker(converters))
-    names = new.get_field_names()
+        return None if alike else _past_none(lambda value: tuple(kept(value)))
+    names, added = new.get_field_names(), [None] * max(0, len(now) - len(before))
     if names == old.get_field_names() and not any(fields):
         return None
-    return _past_none(_row_maker(names, converters, [None] * max(0, len(now) - len(before))))
-
-
-def _tuple_maker(converters: list[Converter]) -> Converter:
-    def convert(value: Any) -> Any:
-        # Values beyond the last field are those that were removed.
-        return tuple([check(item) for check, item in zip(converters, value, strict=False)])
-
-    return convert
-
-
-def _row_maker(names: list[str], converters: list[Converter], added: list[None]) -> Converter:
-    def convert(value: Any) -> Any:
-        fields = [check(item) for check, item in zip(converters, value, strict=False)]
-        return new_row(fields + added, names, value.get_row_kind())
-
-    return convert
+    return _past_none(lambda value: new_row(kept(value) + added, names, value.get_row_kind()))
 
 
 def _by_name(old: RowTypeInfo | ClassTypeInfo, new: RowTypeInfo | ClassTypeInfo) -> Converter | None:
-    """Rows with names and classes."""
     names = new.get_field_names()
     before = dict(zip(old.get_field_names(), old.get_field_types(), strict=True))
     fields = {

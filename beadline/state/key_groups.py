@@ -26,7 +26,7 @@ EQUAL_THEMSELVES = frozenset({str, int, bool, bytes, type(None)})
 IMMUTABLE_KEYS = frozenset({str, int, float, bool, bytes, type(None), tuple, Decimal, uuid.UUID, dt.date, dt.datetime})
 _LOWER_BOUND_DEFAULT = 128
 
-_hash64 = xxhash.xxh3_64_intdigest
+hash_encoded = xxhash.xxh3_64_intdigest
 _NAN = b"f" + struct.pack(">d", float("nan"))
 # Normalising in the thread's own context would round.
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
@@ -145,10 +145,7 @@ def _shorten(value: Any, limit: int = 200) -> str:
 
 
 def key_group_of(key: Any, max_parallelism: int) -> int:
-    return _hash64(encode_key(key)) % max_parallelism
-
-
-hash_encoded = _hash64
+    return hash_encoded(encode_key(key)) % max_parallelism
 
 
 def subtask_of_key_group(key_group: int, parallelism: int, max_parallelism: int) -> int:
@@ -156,7 +153,6 @@ def subtask_of_key_group(key_group: int, parallelism: int, max_parallelism: int)
 
 
 def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """The key groups that a subtask owns."""
     start = -(-subtask * max_parallelism // parallelism)
     end = -(-(subtask + 1) * max_parallelism // parallelism)
     return range(start, end)
@@ -249,18 +245,15 @@ def unboxed(key: Any) -> Any:
 
 
 def encode_indexed(key: Any) -> bytes:
-    """The canonical encoding of a key as state indexes it."""
     return key.encoded if key.__class__ is BoxedKey else encode_key(key)
 
 
 def encode_slot(slot: Any, namespaced: bool) -> bytes:
-    """The canonical encoding of a slot's key."""
     return encode_indexed(slot[0] if namespaced else slot)
 
 
 class KeyRouter:
-    """Finds the subtask of a key, remembering keys it has seen: records repeat keys far more than they bring new
-    ones."""
+    """Finds the subtask of a key. It remembers keys: records repeat them far more than they bring new ones."""
 
     _REMEMBER = 1 << 18
 
@@ -273,7 +266,7 @@ class KeyRouter:
     def route(self, key: Any) -> tuple[Any, int]:
         """The key as state will index it, and its subtask. Call it for keys that :attr:`lookup` does not know."""
         encoded = encode_key(key)
-        group = _hash64(encoded) % self._max_parallelism
+        group = hash_encoded(encoded) % self._max_parallelism
         subtask = group * self._parallelism // self._max_parallelism
         if not _can_index(key):
             # The key must stay as it is when user code changes the record it is part of.

@@ -16,8 +16,8 @@ from functools import lru_cache
 from operator import attrgetter, methodcaller
 from typing import Any
 
+from beadline.common._types.base import shorten
 from beadline.common._types.classes import DATACLASS, NAMED_TUPLE, default_makers, kind_of, new_instance
-from beadline.common._types.mismatch import shorten
 from beadline.common.types import Row, new_row
 from beadline.errors import SerializationError
 
@@ -135,7 +135,6 @@ def tuple_of(cls: type, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 
 @lru_cache(maxsize=1000)
 def _shape(cls: type) -> tuple[str | None, dict[str, Callable[[], Any] | None], tuple[str, ...]]:
-    """What a class is, and its fields."""
     kind = kind_of(cls)
     makers = {} if kind is None else default_makers(cls)
     return kind, makers, tuple(makers)

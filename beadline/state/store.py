@@ -40,8 +40,7 @@ class Store(ABC):
 
     @abstractmethod
     def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
-        """Bring the store to a handle's version. False if its own version is not in the handle's chain and it must be
-        dropped."""
+        """Bring the store to a handle's version. False if its own is not in the handle's chain: it must be dropped."""
 
     @abstractmethod
     def table(self, name: str, kind: str, namespaced: bool = False) -> Table:

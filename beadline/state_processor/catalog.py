@@ -25,9 +25,6 @@ class Catalog:
         self.path = path
         self.snapshot = read_snapshot(path) if snapshot is None else snapshot
 
-    def __repr__(self) -> str:
-        return f"<Catalog of {self.path}: {self.snapshot!r}>"
-
     def operator(self, uid: str) -> OperatorSnapshot:
         """An operator by its uid, or the uid hash if it was given one."""
         found = self.snapshot.operator(uid)
@@ -37,11 +34,9 @@ class Catalog:
         raise SnapshotError(f"{self.path} has no operator with uid '{uid}'; {_there_is(known, 'operators')}")
 
     def states(self, uid: str) -> list[StateDescription]:
-        """The states of an operator."""
         return states_of(self.operator(uid))
 
     def keyed_state(self, uid: str, name: str, windowed: bool) -> StateDescription:
-        """A state by key, or by key and window."""
         state = self._state(uid, name, KEYED, "keyed_state")
         if state.kind == TimerTable.kind:
             raise SnapshotError(f"'{name}' of operator '{uid}' holds timers; read them with timers('{uid}')")
@@ -51,7 +46,6 @@ class Catalog:
         return state
 
     def operator_state(self, uid: str, name: str, mode: str) -> StateDescription:
-        """A state of the operator's subtasks."""
         state = self._state(uid, name, OPERATOR, _READ_WITH[mode])
         if state.kind != mode:
             raise SnapshotError(f"state '{name}' of operator '{uid}' is a {state.kind} state; {_advice(state)}")

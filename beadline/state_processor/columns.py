@@ -1,13 +1,26 @@
-"""The columns that state is shown in: typed where types are declared, text where they are not."""
+"""The columns that state is shown in: typed where types are declared, text where they are not.
+
+In a column of text a string is itself. Plain data, rows, dataclasses and time windows are JSON, so that
+``get_json_object`` and ``from_json`` take them apart in SQL. Anything else is its ``repr``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+import datetime as dt
+import json
+import math
+import uuid
+from collections.abc import Callable, Mapping, Sequence, Set
+from decimal import Decimal
+from enum import Enum
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from beadline.api.windows.window import TimeWindow
+from beadline.common import Row
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError, TypeMismatchError
@@ -15,18 +28,19 @@ from beadline.state.description import StateDescription
 from beadline.state.parquet.nested import ListColumn, MapColumn, tuples
 from beadline.state.parquet.types import column_of, column_of_text
 from beadline.state.parquet.values import Built, Column, integers
-from beadline.state_processor.texts import text_of
 
 WINDOW = pa.struct([("start", pa.int64()), ("end", pa.int64())])
 
 
 class TextColumn(Column):
-    """Values of no declared type, as :func:`~beadline.state_processor.texts.text_of` writes them."""
+    """Values of no declared type, as :func:`text_of` writes them.
+
+    :param none: what stands for None
+    """
 
     arrow = pa.string()
 
     def __init__(self, none: str | None = None) -> None:
-        """:param none: what stands for None"""
         self._none = none
 
     def build(self, values: Sequence[Any]) -> Built:
@@ -34,8 +48,6 @@ class TextColumn(Column):
 
 
 class DecodedColumn(Column):
-    """The results of the user's function for the values."""
-
     def __init__(self, arrow: pa.DataType, decode: Callable[[Any], Any]) -> None:
         self.arrow = arrow
         self._decode = decode
@@ -59,13 +71,12 @@ class Shown:
     """A column of a DataFrame: values of the state in, an Arrow array out.
 
     Each process makes its own, because each decides which classes a type may name.
+
+    :param what: names the values in errors: the value of state '…'
+    :param type_name: the declared type as a person writes it
     """
 
     def __init__(self, name: str, what: str, type_name: str, make: Callable[[], Column]) -> None:
-        """
-        :param what: names the values in errors: the value of state '…'
-        :param type_name: the declared type as a person writes it
-        """
         self.name = name
         self._what = what
         self._type_name = type_name
@@ -152,3 +163,53 @@ def arrow_type_of(schema: Any) -> pa.DataType:
     if not isinstance(parsed, DataType):
         raise ConfigurationError(f"schema= takes a Spark type or its text, such as 'bigint', got {schema!r}")
     return to_arrow_type(parsed, timezone="UTC")
+
+
+# -- text
+
+
+def text_of(value: Any) -> str | None:
+    """The text of a value; None stays None."""
+    if value is None or value.__class__ is str:
+        return value
+    if isinstance(value, dt.date | dt.time | uuid.UUID | Decimal | bytes | bytearray | Enum):
+        return str(_plain(value))
+    return json.dumps(_plain(value), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """A value in JSON's terms."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else repr(float(value))
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, uuid.UUID | Decimal):
+        return str(value)
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    if isinstance(value, Row):
+        names = value._fields
+        return [_plain(item) for item in value] if names is None else _object(zip(names, value, strict=False))
+    if isinstance(value, Mapping):
+        return _object(value.items())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _object(zip(value._fields, value, strict=True))
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Set):
+        return sorted((_plain(item) for item in value), key=repr)
+    if isinstance(value, TimeWindow):
+        return {"start": value.start, "end": value.end}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _object((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+    return repr(value)
+
+
+def _object(pairs: Any) -> dict[str, Any]:
+    return {text_of(key) or "null": _plain(item) for key, item in pairs}

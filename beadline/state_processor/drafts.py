@@ -1,31 +1,57 @@
-"""An operator of a savepoint in the making: what it was, and what is to change."""
+"""An operator of a savepoint in the making: what it was, and what is to change.
+
+Operator state is small, since every subtask loads its share at once: the driver puts it together here.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, MapType
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import TypeInformation
-from beadline.errors import ConfigurationError
+from beadline.errors import ConfigurationError, SerializationError, TypeMismatchError
 from beadline.state.access.backend import TIMERS
+from beadline.state.cells import declared, maker_of
+from beadline.state.codec import freeze
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.key_groups import key_group_range
-from beadline.state.segments.version import KeyedStateHandle, root_version
+from beadline.state.operator.handles import (
+    BROADCAST,
+    LIST,
+    OperatorStateHandle,
+    StateContent,
+    StateRef,
+    digest_of,
+    encode,
+    redistribute,
+    redistribute_handles,
+)
+from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, root_version
 from beadline.state_processor.catalog import states_of
+
+# Operator state stays in memory until it is exported.
+_INLINE = 1 << 62
+_SHAPES = {"list": (ArrayType, "an array, its elements"), "map": (MapType, "a map")}
 
 
 @dataclass(frozen=True)
-class TableInput:
-    """A keyed state and the DataFrame it is made of: key, perhaps window, value, perhaps the time of the last write."""
+class StateInput:
+    """A state and the DataFrame it is made of.
+
+    The columns of keyed state: key, perhaps window, value, perhaps the time of the last write. Of operator state:
+    elements, or keys and values.
+    """
 
     state: StateDescription
     df: DataFrame
-    has_times: bool
 
 
 @dataclass(frozen=True)
@@ -34,14 +60,6 @@ class TimersInput:
 
     df: DataFrame
     windowed: bool
-
-
-@dataclass(frozen=True)
-class ListInput:
-    """An operator state: elements, or keys and values."""
-
-    state: StateDescription
-    df: DataFrame
 
 
 class OperatorDraft:
@@ -56,14 +74,11 @@ class OperatorDraft:
         self.base = base
         self.uid = base.uid
         self.max_parallelism = base.max_parallelism
-        self.tables: dict[str, TableInput] = {}
+        self.tables: dict[str, StateInput] = {}
         self.timers: TimersInput | None = None
-        self.lists: dict[str, ListInput] = {}
+        self.lists: dict[str, StateInput] = {}
         self.key_type = base.key_type
         self._removed: set[tuple[str, str]] = set()
-
-    def __repr__(self) -> str:
-        return f"<OperatorDraft of '{self.uid}': {', '.join(state.name for state in self.descriptions())}>"
 
     @property
     def parallelism(self) -> int:
@@ -145,3 +160,99 @@ class OperatorDraft:
         groups = (key_group_range(subtask, parallelism, self.max_parallelism) for subtask in range(parallelism))
         handles = tuple(KeyedStateHandle(root_version(origin, self.uid, own)) for own in groups)
         return replace(made, keyed=handles, next_timers=(None,) * parallelism)
+
+
+# -- operator state
+
+
+def operator_states(draft: OperatorDraft) -> tuple[OperatorStateHandle | None, ...]:
+    """The operator state that a draft is going to have, by subtask."""
+    parallelism, base = draft.parallelism, draft.base
+    given = list(base.operator_state)
+    if given and parallelism != base.parallelism:
+        files = SegmentFiles("")  # nothing is written: all of it is inline
+        given = list(redistribute_handles(given, parallelism, draft.max_parallelism, files, _INLINE))
+    gone = draft.left_out_lists()
+    states = [
+        {name: ref for name, ref in handle.states.items() if name not in gone} if handle is not None else {}
+        for handle in given or [None] * parallelism
+    ]
+    for name, made in draft.lists.items():
+        for subtask, ref in enumerate(_refs(made, parallelism, f"state '{name}' of operator '{draft.uid}'")):
+            states[subtask][name] = ref
+    return tuple(OperatorStateHandle(own) if own else None for own in states) if any(states) else ()
+
+
+def _refs(made: StateInput, parallelism: int, owner: str) -> list[StateRef]:
+    items, mode = _items(made, owner), made.state.kind
+    if mode == BROADCAST:
+        return [_ref(mode, items)] * parallelism
+    # Dealt out evenly, as one subtask's list would be; a union is shown to all of them anyway.
+    shares = redistribute([{"": StateContent(LIST, items)}], parallelism)
+    return [_ref(mode, share[""].items) for share in shares]
+
+
+def _ref(mode: str, items: list[Any]) -> StateRef:
+    data = encode(StateContent(mode, items))
+    return StateRef(mode, (SegmentRef(digest_of(data), len(items), len(data), inline=data),))
+
+
+def _items(made: StateInput, owner: str) -> list[Any]:
+    """Elements as a store keeps them; of a broadcast state keys and values."""
+    table = made.df.toArrow()
+    state = made.state
+    types = [state.map_key_type, state.type] if state.kind == BROADCAST else [state.type]
+    makers = [maker_of(field.type, declared(text)) for field, text in zip(table.schema, types, strict=True)]
+    items: list[Any] = []
+    for cells in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        if None in cells:
+            raise SnapshotError(f"{owner}: a row has a null, {cells!r}; leave such rows out")
+        try:
+            values = [make(cell) for make, cell in zip(makers, cells, strict=True)]
+            items.append(freeze(values[0]) if len(values) == 1 else (values[0], freeze(values[1])))
+        except (TypeMismatchError, SerializationError) as error:
+            raise SnapshotError(f"{owner}: {error}") from error
+    if state.kind == BROADCAST:
+        _check_keys([key for key, _ in items], owner)
+    return items
+
+
+def _check_keys(keys: list[Any], owner: str) -> None:
+    seen = set()
+    for key in keys:
+        try:
+            twice = key in seen
+        except TypeError:
+            raise SnapshotError(f"{owner}: a key must be hashable, got {key!r}; use a tuple type") from None
+        if twice:
+            raise SnapshotError(f"{owner}: key {key!r} comes twice")
+        seen.add(key)
+
+
+# -- checks of DataFrames, before any task runs
+
+
+def check_columns(df: DataFrame, columns: list[str], owner: str) -> None:
+    if not isinstance(df, DataFrame):
+        raise ConfigurationError(f"{owner} is made of a Spark DataFrame, got {type(df).__name__}")
+    if df.isStreaming:
+        raise ConfigurationError(f"{owner} is made of a bounded DataFrame, got a stream")
+    missing = [name for name in columns if name not in df.columns]
+    if missing:
+        raise ConfigurationError(
+            f"{owner}: the DataFrame has no column {', '.join(map(repr, missing))}; it has "
+            f"{', '.join(map(repr, df.columns)) or 'none'}"
+        )
+
+
+def check_shape(df: DataFrame, value: str, kind: str, owner: str) -> None:
+    """Lists come as arrays and maps as maps, one row for each key."""
+    if kind not in _SHAPES:
+        return
+    wanted, what = _SHAPES[kind]
+    found = df.schema[value].dataType
+    if not isinstance(found, wanted):
+        raise ConfigurationError(
+            f"{owner} is a {kind} state: column '{value}' holds {what} of one key, and here it "
+            f"is {found.simpleString()}"
+        )

@@ -7,25 +7,31 @@ import pickle
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 
-from beadline.checkpoint.contents.canonical import plan_of, settle, take_in
+from beadline.checkpoint.contents.canonical import settle, take_in, tasks_of
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
 from beadline.checkpoint.directory.lookup import canonical
 from beadline.checkpoint.storage.durable import Bundle
 from beadline.checkpoint.storage.publishing import publish_savepoint
-from beadline.common.type_description import type_from_text
-from beadline.common.typeinfo import TypeInformation
-from beadline.runtime.short_tasks.exporting import Export, Exported
+from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport
 from beadline.state.cells import declared
 from beadline.state.parquet.layout import safe_name
 from beadline.state.segments.files import is_folder, join, local_path, size_of
-from beadline.state_processor.drafts import OperatorDraft
-from beadline.state_processor.exports import REPORTS, EntryExports, PlannedExports, Report
-from beadline.state_processor.operator_lists import operator_states
-from beadline.state_processor.rows import ENTRIES, ExistingRows, TableRows, Target, TimerRows
+from beadline.state_processor.drafts import OperatorDraft, operator_states
+from beadline.state_processor.entries import (
+    ENTRIES,
+    REPORTS,
+    EntryExports,
+    Report,
+    TableRows,
+    Target,
+    TimerRows,
+    existing_rows,
+    planned_exports,
+)
 from beadline.state_processor.slices import slices_of
 from beadline.state_processor.tasks import Tasks
 
@@ -63,13 +69,12 @@ def publish(tasks: Tasks, snapshot: Snapshot, drafts: Sequence[OperatorDraft], f
 
 
 def _take_over(tasks: Tasks, shell: Snapshot, staged: str, now: int) -> tuple[list[Export], list[Exported]]:
-    """Export what stays as it was."""
-    plan = plan_of(shell, staged)
-    if not plan.tasks:
+    planned = tasks_of(shell, staged)
+    if not planned:
         return [], []
-    reports = _run(tasks.over(list(enumerate(plan.tasks)), PlannedExports(now), REPORTS))
+    reports = _run(tasks.over(list(enumerate(planned)), partial(planned_exports, now), REPORTS))
     reports.sort(key=lambda report: report.task)
-    return list(plan.exports), [result for report in reports for result in report.results]
+    return [export for task in planned for export in task], [result for report in reports for result in report.results]
 
 
 def _put_together(
@@ -77,24 +82,21 @@ def _put_together(
 ) -> list[Report]:
     """Export keyed state that is new, together with what is kept: by subtask and key group."""
     target = Target(shell.parallelism, shell.max_parallelism)
-    key_type = _declared(draft.key_type)
+    key_type = declared(draft.key_type)
     frames = []
     if any(handle is not None and handle.segments for handle in draft.base.keyed):
-        kept = ExistingRows(target, draft.left_out)
+        kept = partial(existing_rows, target, draft.left_out)
         frames.append(tasks.over(slices_of(draft.base, tasks.slots), kept, ENTRIES))
     for made in draft.tables.values():
         state = made.state
         rows = TableRows(
             target,
-            state.name,
-            state.kind,
+            state,
             f"state '{state.name}' of operator '{draft.uid}'",
             key_type,
-            _declared(state.type),
-            _declared(state.map_key_type),
-            state.namespaced,
+            declared(state.type),
+            declared(state.map_key_type),
             None if state.ttl_ms is None else now,
-            made.has_times,
         )
         frames.append(tasks.through(made.df, rows, ENTRIES))
     if draft.timers is not None:
@@ -108,17 +110,18 @@ def _put_together(
         .sortWithinPartitions("part", "key_group", "table", "encoded")
     )
     names = {name for states in shell.operator_state if states is not None for name in states.states}
-    exporting = EntryExports(
+    request = KeyedExport(
         number,
-        draft.uid,
+        0,
         join(staged, safe_name(draft.uid)),
-        target,
+        (0, 0),
+        (),
+        target.max_parallelism,
         draft.key_type,
         tuple(state for state in shell.state_descriptions if state.scope == "keyed"),
         frozenset(map(safe_name, names)),
-        now,
     )
-    return _run(tasks.through(ordered, exporting, REPORTS))
+    return _run(tasks.through(ordered, EntryExports(draft.uid, request, now), REPORTS))
 
 
 def _run(reports: DataFrame) -> list[Report]:
@@ -137,7 +140,3 @@ def _with_timers(operator: OperatorSnapshot, reports: list[Report]) -> OperatorS
         for subtask, timer in report.timers.items():
             due[subtask] = min(timer, due.get(subtask, timer))
     return replace(operator, next_timers=tuple(due.get(subtask) for subtask in range(operator.parallelism)))
-
-
-def _declared(text: str) -> TypeInformation | None:
-    return declared(type_from_text(text)) if text else None

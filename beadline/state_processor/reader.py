@@ -11,51 +11,26 @@ from pyspark.sql.types import ArrayType, BooleanType, IntegerType, LongType, Str
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, SnapshotError
 from beadline.common.type_description import readable
 from beadline.common.typeinfo import TypeInformation
-from beadline.state.access.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from beadline.state.description import StateDescription
 from beadline.state.operator.handles import BROADCAST, LIST, UNION
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.columns import key_column, value_column
-from beadline.state_processor.comparing import pairs_of
-from beadline.state_processor.reading import (
-    EVENT,
-    PROCESSING,
-    DiffRead,
-    KeyedRead,
-    OperatorRead,
-    TimersRead,
-    parts_of,
-)
-from beadline.state_processor.slices import slices_of
+from beadline.state_processor.reading import DiffRead, KeyedRead, OperatorRead, TimersRead, parts_of
+from beadline.state_processor.slices import pairs_of, slices_of
 from beadline.state_processor.tasks import Tasks
 
 _OPERATORS = StructType(
-    [
-        StructField("uid", StringType(), False),
-        StructField("name", StringType(), False),
-        StructField("generated_uid", BooleanType(), False),
-        StructField("parallelism", IntegerType(), False),
-        StructField("max_parallelism", IntegerType(), False),
-        StructField("key_type", StringType()),
-        StructField("states", ArrayType(StringType(), False), False),
-        StructField("keyed_bytes", LongType(), False),
-        StructField("operator_bytes", LongType(), False),
-        StructField("total_bytes", LongType(), False),
-    ]
+    [StructField(name, StringType(), False) for name in ("uid", "name")]
+    + [StructField("generated_uid", BooleanType(), False)]
+    + [StructField(name, IntegerType(), False) for name in ("parallelism", "max_parallelism")]
+    + [StructField("key_type", StringType()), StructField("states", ArrayType(StringType(), False), False)]
+    + [StructField(name, LongType(), False) for name in ("keyed_bytes", "operator_bytes", "total_bytes")]
 )
 _STATES = StructType(
-    [
-        StructField("uid", StringType(), False),
-        StructField("name", StringType(), False),
-        StructField("scope", StringType(), False),
-        StructField("kind", StringType(), False),
-        StructField("windowed", BooleanType(), False),
-        StructField("descriptor", StringType()),
-        StructField("key_type", StringType()),
-        StructField("type", StringType()),
-        StructField("map_key_type", StringType()),
-        StructField("ttl_ms", LongType()),
-    ]
+    [StructField(name, StringType(), False) for name in ("uid", "name", "scope", "kind")]
+    + [StructField("windowed", BooleanType(), False)]
+    + [StructField(name, StringType()) for name in ("descriptor", "key_type", "type", "map_key_type")]
+    + [StructField("ttl_ms", LongType())]
 )
 
 
@@ -105,20 +80,16 @@ class SavepointReader:
             keyed = sum(handle.size for handle in operator.keyed if handle is not None)
             own = sum(states.size for states in operator.operator_state if states is not None)
             total = sum(operator.subtask_size(subtask) for subtask in range(operator.parallelism))
-            rows.append(
-                (
-                    operator.uid,
-                    operator.name,
-                    operator.generated_uid,
-                    operator.parallelism,
-                    operator.max_parallelism,
-                    readable(operator.key_type) if operator.key_type else None,
-                    sorted(state.name for state in self._catalog.states(operator.uid)),
-                    keyed,
-                    own,
-                    total,
-                )
+            about = (
+                operator.uid,
+                operator.name,
+                operator.generated_uid,
+                operator.parallelism,
+                operator.max_parallelism,
             )
+            key_type = readable(operator.key_type) if operator.key_type else None
+            states = sorted(state.name for state in self._catalog.states(operator.uid))
+            rows.append((*about, key_type, states, keyed, own, total))
         return self._tasks.spark.createDataFrame(rows, _OPERATORS)
 
     def states(self, uid: str | None = None) -> DataFrame:
@@ -184,24 +155,17 @@ class SavepointReader:
     ) -> DataFrame:
         state = self._catalog.keyed_state(uid, name, windowed)
         operator = self._catalog.operator(uid)
-        owner, expiring = _owner(uid, name), state.ttl_ms is not None
-        reading = KeyedRead(
-            name,
-            state.kind,
-            windowed,
-            expiring,
-            key_column(operator.key_type, key_type, owner),
-            value_column(state, value_type, owner, decode, schema, times=expiring),
-            decode is not None,
-        )
+        owner = _owner(uid, name)
+        key = key_column(operator.key_type, key_type, owner)
+        value = value_column(state, value_type, owner, decode, schema, times=state.ttl_ms is not None)
+        reading = KeyedRead(state, key, value, decode is not None)
         return self._tasks.over(slices_of(operator, self._tasks.slots), reading, reading.schema)
 
     def timers(self, uid: str, *, key_type: TypeInformation | None = None) -> DataFrame:
         """The timers of an operator: ``key``, ``window`` (null if they belong to a key alone), ``domain`` (``event`` or
         ``processing``) and ``timestamp``."""
         operator = self._catalog.operator(uid)
-        tables = {EVENT: EVENT_TIMERS, PROCESSING: PROCESSING_TIMERS}
-        reading = TimersRead(tables, key_column(operator.key_type, key_type, f"a timer of operator '{uid}'"))
+        reading = TimersRead(key_column(operator.key_type, key_type, f"a timer of operator '{uid}'"))
         return self._tasks.over(slices_of(operator, self._tasks.slots), reading, reading.schema)
 
     def diff(
@@ -216,7 +180,8 @@ class SavepointReader:
         """The entries of a keyed state that differ from an older checkpoint or savepoint; see :func:`diff`."""
         there = Catalog(older)
         before, after = there.operator(uid), self._catalog.operator(uid)
-        state = self._described(uid, name)
+        windowed = any(s.name == name and s.namespaced for s in self._catalog.states(uid))
+        state = self._catalog.keyed_state(uid, name, windowed)
         old_state = there.keyed_state(uid, name, state.namespaced)
         if old_state.kind != state.kind:
             raise SnapshotError(
@@ -231,20 +196,13 @@ class SavepointReader:
             )
         owner = _owner(uid, name)
         reading = DiffRead(
-            name,
-            state.kind,
-            state.namespaced,
+            state,
             (old_state.ttl_ms is not None, state.ttl_ms is not None),
             key_column(after.key_type, key_type, owner),
             value_column(old_state, value_type, owner, name="before"),
             value_column(state, value_type, owner, name="after"),
         )
         return self._tasks.over(pairs_of(before, after, self._tasks.slots), reading, reading.schema)
-
-    def _described(self, uid: str, name: str) -> StateDescription:
-        """A keyed state, by window or not."""
-        windowed = any(s.name == name and s.namespaced for s in self._catalog.states(uid))
-        return self._catalog.keyed_state(uid, name, windowed)
 
     # -- operator state
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -41,14 +42,13 @@ class Tasks:
         """A DataFrame of what the function makes of each piece, a task for each."""
         count = len(pieces)
         ids = self.spark.range(0, count, 1, max(1, count))
-        call = self._calling(_over_pieces, (list(pieces), function))
-        return self._engine.map_in_arrow(ids, call, spark_schema(schema))
+        return self.through(ids, partial(_over_pieces, list(pieces), function), schema)
 
     def through(self, df: DataFrame, function: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
         """A DataFrame of what the function makes of each partition of another."""
-        return self._engine.map_in_arrow(df, self._calling(_through, function), spark_schema(schema))
+        return self._engine.map_in_arrow(df, self._calling(function), spark_schema(schema))
 
-    def _calling(self, entry: Callable[[Any, Batches], Batches], work: Any) -> Callable[[Batches], Batches]:
+    def _calling(self, work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
         registered = codec.registered_state_classes()
         if registered != self._shipped:
             ship_modules(self._engine)
@@ -57,7 +57,7 @@ class Tasks:
         broadcast = self._engine.broadcast(Packed(self._engine.surroundings, shipped))
 
         def task(batches: Batches) -> Batches:
-            yield from entry(_enter(broadcast.value), batches)
+            yield from _enter(broadcast.value)(batches)
 
         return task
 
@@ -75,12 +75,7 @@ def _enter(packed: Packed) -> Any:
     return work
 
 
-def _over_pieces(work: Any, batches: Batches) -> Batches:
-    pieces, function = work
+def _over_pieces(pieces: list[Any], function: Callable[[Any], Batches], batches: Batches) -> Batches:
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield from function(pieces[number])
-
-
-def _through(work: Any, batches: Batches) -> Batches:
-    yield from work(batches)

@@ -16,8 +16,7 @@ from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.key_groups import check_parallelism
 from beadline.state.operator.handles import BROADCAST, KEYED_RAW, LIST, UNION
 from beadline.state_processor.catalog import Catalog
-from beadline.state_processor.drafts import ListInput, OperatorDraft, TableInput, TimersInput
-from beadline.state_processor.inputs import check_columns, check_shape
+from beadline.state_processor.drafts import OperatorDraft, StateInput, TimersInput, check_columns, check_shape
 from beadline.state_processor.publishing import check_free, publish
 from beadline.state_processor.tasks import Tasks
 
@@ -93,28 +92,27 @@ class SavepointWriter:
         kind = kind or (known.kind if known is not None else "value")
         if kind not in _KINDS:
             raise ConfigurationError(f"state '{name}': kind is {kind!r}; use one of {', '.join(map(repr, _KINDS))}")
+        before = known or StateDescription(name, kind, descriptor=_KINDS[kind])
         state = StateDescription(
             name,
             kind,
-            _type_text(value_type, known.type if known is not None else ""),
-            _type_text(map_key_type, known.map_key_type if known is not None else "") if kind == "map" else "",
-            descriptor=known.descriptor if known is not None and known.kind == kind else _KINDS[kind],
+            _type_text(value_type, before.type),
+            _type_text(map_key_type, before.map_key_type) if kind == "map" else "",
+            descriptor=before.descriptor if before.kind == kind else _KINDS[kind],
             namespaced=window is not None,
-            ttl_ms=ttl_ms if ttl_ms is not None or known is None else known.ttl_ms,
+            ttl_ms=before.ttl_ms if ttl_ms is None else ttl_ms,
         )
         owner = f"state '{name}' of operator '{uid}'"
         if known is not None and known.namespaced != state.namespaced:
-            what = (
-                "by window; name the column of windows with window=" if known.namespaced else "by key, without windows"
-            )
-            raise ConfigurationError(f"{owner} is kept {what}")
+            by_window = "by window; name the column of windows with window="
+            raise ConfigurationError(f"{owner} is kept {by_window if known.namespaced else 'by key, without windows'}")
         if timestamp is not None and state.ttl_ms is None:
             raise ConfigurationError(f"{owner} has no time to live, so it takes no timestamp column; give ttl_ms= too")
         columns = [key, *([window] if window else []), value, *([timestamp] if timestamp else [])]
         check_columns(df, columns, owner)
         check_shape(df, value, kind, owner)
         draft.take_key_type(key_type)
-        draft.tables[name] = TableInput(state, _chosen(df, columns), timestamp is not None)
+        draft.tables[name] = StateInput(state, _chosen(df, columns))
         return self
 
     def with_timers(
@@ -179,17 +177,12 @@ class SavepointWriter:
         value_type: TypeInformation | None,
     ) -> SavepointWriter:
         draft = self._draft(uid)
-        known = draft.description(OPERATOR, name)
-        state = StateDescription(
-            name,
-            mode,
-            _type_text(value_type, known.type if known is not None else ""),
-            _type_text(key_type, known.map_key_type if known is not None else "") if mode == BROADCAST else "",
-            OPERATOR,
-            _DESCRIPTORS[mode],
-        )
+        known = draft.description(OPERATOR, name) or StateDescription(name, mode)
+        value = _type_text(value_type, known.type)
+        key = _type_text(key_type, known.map_key_type) if mode == BROADCAST else ""
+        state = StateDescription(name, mode, value, key, OPERATOR, _DESCRIPTORS[mode])
         check_columns(df, columns, f"state '{name}' of operator '{uid}'")
-        draft.lists[name] = ListInput(state, _chosen(df, columns))
+        draft.lists[name] = StateInput(state, _chosen(df, columns))
         return self
 
     # -- operators
@@ -253,7 +246,6 @@ class SavepointWriter:
         return publish(self._tasks, snapshot, list(self._drafts.values()), folder)
 
     def _draft(self, uid: str) -> OperatorDraft:
-        """An operator, new if it is not there yet."""
         if not uid:
             raise ConfigurationError("an operator needs a uid that is not empty")
         if uid not in self._drafts:

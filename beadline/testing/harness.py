@@ -9,8 +9,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict
 
 import xxhash
 
@@ -36,7 +35,7 @@ from beadline.datastream.data_stream import DataStream
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, FunctionSpec, SourceSpec
-from beadline.master.settings import JobSettings
+from beadline.master.definition import JobSettings
 from beadline.runtime.exchange.gate import MIN_WATERMARK
 from beadline.state.backend_settings import BackendSettings
 from beadline.state.key_groups import default_max_parallelism
@@ -54,6 +53,17 @@ _OF_TWO = (CoMapFunction, CoFlatMapFunction, CoProcessFunction, KeyedCoProcessFu
 _UNTYPED = ("filter", "reduce")
 _JOB = "harness"
 _MAIN = "main output"
+
+
+class HarnessOptions(TypedDict, total=False):
+    """What :class:`Harness` takes apart from its function."""
+
+    parallelism: int
+    max_parallelism: int | None
+    input_type: TypeInformation | Sequence[TypeInformation] | None
+    output_type: TypeInformation | None
+    side_outputs: Sequence[OutputTag]
+    configuration: Configuration | None
 
 
 class Harness:
@@ -115,9 +125,7 @@ class Harness:
     def __enter__(self) -> Harness:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -301,8 +309,6 @@ class Harness:
 
 
 class _WithTimestamp(ProcessFunction):
-    """Pairs each element with its timestamp."""
-
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
         timestamp = ctx.timestamp()
         yield value, None if timestamp == MIN_WATERMARK else timestamp

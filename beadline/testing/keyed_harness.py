@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from beadline.api.function import Function, KeySelector
-from beadline.api.output_tag import OutputTag
 from beadline.api.state import ListState, MapState, ValueState
 from beadline.api.state_descriptors import StateDescriptor
-from beadline.common import Configuration
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.state.access.backend import KeyedBackend
 from beadline.state.heap.timers import TimerTable
-from beadline.state.key_groups import BoxedKey, KeyRouter, key_group_range
+from beadline.state.key_groups import KeyRouter, key_group_range, unboxed
 from beadline.state.segments.files import read_segment
 from beadline.state.store import Store, open_store
-from beadline.testing.harness import Harness
+from beadline.testing.harness import Harness, HarnessOptions
 
 Selector = Callable[[Any], Any] | KeySelector
 
@@ -44,7 +42,7 @@ class KeyedHarness(Harness):
             assert harness.push("a") == [("a", 1)]
             assert harness.state(ValueStateDescriptor("count", Types.LONG()), "a") == 1
 
-    See :class:`Harness` for pushing, time, outputs, snapshots and failures.
+    See :class:`Harness` for its other parameters, and for pushing, time, outputs, snapshots and failures.
 
     :param function: a function, or a callable that is handed the keyed streams and gives the resulting stream:
         ``lambda words: words.window(…).reduce(…)``
@@ -59,25 +57,12 @@ class KeyedHarness(Harness):
         key_selector: Selector | Sequence[Selector | None],
         *,
         key_type: TypeInformation | None = None,
-        parallelism: int = 1,
-        max_parallelism: int | None = None,
-        input_type: TypeInformation | Sequence[TypeInformation] | None = None,
-        output_type: TypeInformation | None = None,
-        side_outputs: Sequence[OutputTag] = (),
-        configuration: Configuration | None = None,
+        **options: Unpack[HarnessOptions],
     ) -> None:
         self._selectors: list[Any] = list(key_selector) if isinstance(key_selector, list | tuple) else [key_selector]
         self._key_type = key_type
         self._stores: dict[tuple[int, int], Store] = {}
-        super().__init__(
-            function,
-            parallelism=parallelism,
-            max_parallelism=max_parallelism,
-            input_type=input_type,
-            output_type=output_type,
-            side_outputs=side_outputs,
-            configuration=configuration,
-        )
+        super().__init__(function, **options)
 
     def __enter__(self) -> KeyedHarness:
         return self
@@ -122,7 +107,7 @@ class KeyedHarness(Harness):
         found = []
         with self._job.looking():
             for subtask in range(node.parallelism):
-                found += [_plain(slot) for slot, _ in self._backend(node, subtask).entries(descriptor)]
+                found += [unboxed(slot) for slot, _ in self._backend(node, subtask).entries(descriptor)]
         return found
 
     def num_keyed_entries(self, operator: str | None = None) -> int:
@@ -142,13 +127,11 @@ class KeyedHarness(Harness):
 
     def event_time_timers(self, operator: str | None = None) -> list[Timer]:
         """The timers that wait for a watermark, the earliest first."""
-        with self._job.looking():
-            return self._timers([backend.event_timers for backend, _ in self._backends(operator)])
+        return self._timers(operator, lambda backend: backend.event_timers)
 
     def processing_time_timers(self, operator: str | None = None) -> list[Timer]:
         """The timers that wait for the clock, the earliest first."""
-        with self._job.looking():
-            return self._timers([backend.processing_timers for backend, _ in self._backends(operator)])
+        return self._timers(operator, lambda backend: backend.processing_timers)
 
     def num_event_time_timers(self, operator: str | None = None) -> int:
         return len(self.event_time_timers(operator))
@@ -156,13 +139,14 @@ class KeyedHarness(Harness):
     def num_processing_time_timers(self, operator: str | None = None) -> int:
         return len(self.processing_time_timers(operator))
 
-    def _timers(self, tables: list[TimerTable]) -> list[Timer]:
+    def _timers(self, operator: str | None, table_of: Callable[[KeyedBackend], TimerTable]) -> list[Timer]:
         found = []
-        for table in tables:
-            for timestamp, slots in table.base.items():
-                for slot in slots:
-                    key, window = slot if table.namespaced else (slot, None)
-                    found.append(Timer(timestamp, _plain(key), window))
+        with self._job.looking():
+            for table in [table_of(backend) for backend, _ in self._backends(operator)]:
+                for timestamp, slots in table.base.items():
+                    for slot in slots:
+                        key, window = slot if table.namespaced else (slot, None)
+                        found.append(Timer(timestamp, unboxed(key), window))
         return sorted(found, key=lambda timer: timer.timestamp)
 
     # -- looking into the last sealed version
@@ -196,7 +180,3 @@ class KeyedHarness(Harness):
         backend = KeyedBackend(node.name)
         backend.begin(self._stores[place], self._now, node.spec.windowed)
         return backend
-
-
-def _plain(key: Any) -> Any:
-    return key.key if isinstance(key, BoxedKey) else key

@@ -11,8 +11,8 @@ from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
 from beadline.checkpoint.restart import Decision, FixedDelay
 from beadline.connectors.source import Position, StepSource
-from beadline.master import news
 from beadline.master.job import JobMaster
+from beadline.master.reporting import news
 from beadline.runtime.messages import TaskAck
 from beadline.state.segments.files import read_segment
 from beadline.state.segments.version import SegmentRef, checksum_of
@@ -119,7 +119,6 @@ class Rounds:
                 check()
 
     def sealed(self, event: news.News) -> None:
-        """A step is sealed."""
         if not isinstance(event, news.StepReport):
             return
         assert self._master is not None
@@ -154,7 +153,9 @@ class Rounds:
     def _look_around(self, pushed: Round | None) -> None:
         assert self._master is not None
         truth = self._master.truth
-        due = truth.next_timer if truth is not None else None
+        if truth is None:
+            return  # it has not begun: who asks is the job that it takes over from
+        due = truth.next_timer
         if (pushed is None or pushed.sealed) and (due is None or due > self._now):
             self._be_quiet()
 
@@ -169,7 +170,6 @@ class Rounds:
                 self._ended = {node: at for node, at in self._ended.items() if at < self._round.number}
 
     def goes_on(self) -> None:
-        """The job runs again after a failure."""
         with self._changed:
             self._be_quiet()
 

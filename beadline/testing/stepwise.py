@@ -21,11 +21,11 @@ from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
-from beadline.master import living
-from beadline.master.engine import Descriptor
+from beadline.master import life
+from beadline.master.definition import JobSettings
+from beadline.master.engines.engine import Descriptor
+from beadline.master.engines.local import LocalDeployment, LocalEngine, Shipped, one_at_a_time
 from beadline.master.job import JobMaster
-from beadline.master.local import LocalDeployment, LocalEngine, Shipped, one_at_a_time
-from beadline.master.settings import JobSettings
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, TaskAck
 from beadline.runtime.worker import worker
@@ -60,16 +60,14 @@ class StepEngine(LocalEngine):
 class StepDeployment(LocalDeployment):
     """A plan whose steps somebody has called for."""
 
-    def __init__(self, engine: StepEngine, plan: Plan, shipped: Shipped, group: str) -> None:
-        super().__init__(engine, plan, shipped, group)
-        self.engine = engine
+    _engine: StepEngine
 
     def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
-        with self.engine.calling(self.group) as call:
-            self.engine.rounds.admit(call.check)
-        completed, aborted = self.engine.news
-        self.engine.acks = super().run_step(replace(header, completed=completed, aborted=aborted), inputs)
-        return self.engine.acks
+        with self._engine.calling(self.group) as call:
+            self._engine.rounds.admit(call.check)
+        completed, aborted = self._engine.news
+        self._engine.acks = super().run_step(replace(header, completed=completed, aborted=aborted), inputs)
+        return self._engine.acks
 
 
 class SteppedJob:
@@ -95,9 +93,6 @@ class SteppedJob:
         self.engine = engine or StepEngine()
         self._sealed = False
         self._start()
-
-    def __repr__(self) -> str:
-        return f"<SteppedJob {self._master!r}>"
 
     def _start(self) -> None:
         self._rounds = Rounds(self._now, self.engine)
@@ -162,7 +157,6 @@ class SteppedJob:
         return self._master.wait(0)
 
     def close(self) -> None:
-        """End the job; functions are closed."""
         _end(self._master)
 
     # -- looking
@@ -200,7 +194,6 @@ class SteppedJob:
         return read_snapshot(self.savepoint(directory)).with_segments(inlined)
 
     def savepoint(self, directory: str) -> str:
-        """Take a savepoint and give its path."""
         self._rounds.call()
         answer = self._master.trigger(CheckpointKind.SAVEPOINT, directory, format=SavepointFormatType.NATIVE)
         return answer.result()
@@ -209,7 +202,7 @@ class SteppedJob:
         """Let go of every function and store; the next step makes them again from what was sealed."""
         mine = self._master.execution
         with one_at_a_time:
-            worker.forget_all_but(tuple(name for name in living.executions() if name != mine))
+            worker.forget_all_but(tuple(name for name in life.executions() if name != mine))
 
 
 _started: weakref.WeakSet[JobMaster] = weakref.WeakSet()

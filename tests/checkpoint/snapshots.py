@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
-from beadline.checkpoint.directory.directory import CheckpointDirectory
-from beadline.checkpoint.directory.jobs import job_in
+from beadline.checkpoint.directory.jobs import CheckpointDirectory, job_in
 from beadline.checkpoint.ownership.lease import Lease
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.state.description import StateDescription

@@ -13,7 +13,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from beadline.cli.failure import report_failure
+from beadline.cli.script import report_failure
 from beadline.common import Types
 from beadline.datastream import StreamExecutionEnvironment
 

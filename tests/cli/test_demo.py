@@ -8,7 +8,7 @@ from rich.console import Console
 
 from beadline.cli.demo import Progress, factory_time, verdict
 from beadline.cli.necklaces import END_OF_TIME, Order, closed_form
-from beadline.master.news import StepReport
+from beadline.master.reporting.news import StepReport
 
 
 def report(step: int, records: int, total: int, *, tries: int = 1, final: bool = False, watermark: int | None = 0):

@@ -63,7 +63,7 @@ class TestWhatTheScriptSees:
         assert beadline("run", "job.py").stdout == "True\n"
 
     def test_options_of_the_job(self, beadline, write):
-        write("job.py", "from beadline.common.cli_defaults import get_overrides; print(get_overrides())")
+        write("job.py", "from beadline.common.outer_options import get_overrides; print(get_overrides())")
 
         result = beadline("run", "-p", "4", "-D", "a.b=1", "-Dc=x=y", "-D", "empty=", "job.py")
 
@@ -280,7 +280,7 @@ class TestWhatIsRefused:
 
 
 def test_what_a_job_starts_from_are_options_of_the_job(beadline, write):
-    write("job.py", "from beadline.common.cli_defaults import get_overrides; print(get_overrides())")
+    write("job.py", "from beadline.common.outer_options import get_overrides; print(get_overrides())")
 
     result = beadline("run", "-s", "sp-1", "-n", "--claim-mode", "claim", "job.py")
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beadline.common import ConfigOptions, Configuration
-from beadline.common.config_file import FOLDER_VARIABLE, read_config_file
-from beadline.common.structured import format_list, format_map, parse_list, parse_map
+from beadline.common.option_texts import format_list, format_map, parse_list, parse_map
+from beadline.common.outer_options import FOLDER_VARIABLE, read_config_file
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.errors import ConfigurationError
 
@@ -78,7 +78,7 @@ def test_durations_sizes_lists_and_maps() -> None:
     settings = Configuration.from_dict({"t": "10 s", "m": "64mb", "l": "a;b", "p": "k:v,l:w x"})
     assert settings.get_duration_ms("t", 0) == 10_000
     assert settings.get_memory_bytes("m", 0) == 64 << 20
-    assert settings.get_list("l", []) == ["a", "b"]
+    assert Configuration.parse_list_value(settings.get_string("l", "")) == ["a", "b"]
     assert settings.get_map("p", {}) == {"k": "v", "l": "w x"}
 
 

@@ -141,10 +141,10 @@ class TestRestartStrategies:
 
     def test_exponential_delay_has_flinks_defaults(self) -> None:
         strategy = RestartStrategies.exponential_delay_restart()
-        assert strategy.get_initial_backoff() == timedelta(seconds=1)
-        assert strategy.get_max_backoff() == timedelta(minutes=1)
+        assert strategy.initial_backoff == timedelta(seconds=1)
+        assert strategy.max_backoff == timedelta(minutes=1)
         assert strategy.backoff_multiplier == 1.5
-        assert strategy.get_reset_backoff_threshold() == timedelta(hours=1)
+        assert strategy.reset_backoff_threshold == timedelta(hours=1)
         assert strategy.jitter_factor == 0.1
         assert strategy.attempts_before_reset_backoff is None
         assert strategy.get_description().startswith("Any number of restarts, the first after 1000 ms")

@@ -13,8 +13,7 @@ from beadline.common import Configuration
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.environment import options
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
-from beadline.master.shipping.dependencies import PythonArchive, Requirements
-from beadline.master.shipping.requirements import requirements_archive
+from beadline.master.shipping.dependencies import PythonArchive, Requirements, requirements_archive
 
 
 @pytest.fixture

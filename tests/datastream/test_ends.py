@@ -19,8 +19,9 @@ from beadline.common import JobStatus, Types, WatermarkStrategy
 from beadline.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.errors import JobExecutionError
-from beadline.master import living, signals
-from beadline.master.control import JobSuspended
+from beadline.master import life
+from beadline.master.client import signals
+from beadline.master.client.control import JobSuspended
 from tests.recovery.jobs import Numbers
 
 from .jobs import environment
@@ -272,12 +273,12 @@ def no_other_jobs() -> None:
     """Jobs of earlier tests that nobody waited for have ended, and the handlers of signals are those of before them."""
     gc.collect()
     until = time.monotonic() + 30
-    for job in list(living.jobs):
+    for job in list(life.jobs):
         job.suspend(at_once=True)
-    while living.jobs:
-        assert time.monotonic() < until, list(living.jobs)
+    while life.jobs:
+        assert time.monotonic() < until, list(life.jobs)
         time.sleep(0.01)
-    signals._guard.step_back()
+    signals.guard.step_back()
 
 
 def handlers_during_a_job() -> set[Any]:

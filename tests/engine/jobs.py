@@ -24,7 +24,7 @@ from beadline.datastream import (
     StreamExecutionEnvironment,
 )
 from beadline.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from beadline.master.news import StepReport
+from beadline.master.reporting.news import StepReport
 
 STEP = 100
 KEYS = 10

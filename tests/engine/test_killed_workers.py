@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beadline.master.news import StepReport
+from beadline.master.reporting.news import StepReport
 from beadline.master.spark import engine as spark_module
 from tests.engine.jobs import (
     KILL_AT,

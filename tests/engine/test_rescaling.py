@@ -11,7 +11,7 @@ import pytest
 
 from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.common.watermark_strategy import TimestampAssigner
-from beadline.master.upkeep.merging import Merger
+from beadline.master.upkeep.short_tasks import Merger
 from beadline.state.segments import slicing
 from beadline.testing import Harness
 from tests.engine.rescaling import (

@@ -10,7 +10,7 @@ import pytest
 
 from beadline.datastream import DataStream, StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
-from beadline.master.news import StepReport
+from beadline.master.reporting.news import StepReport
 from tests.engine.jobs import Count, Outcome, counts, environment, keyed, run
 from tests.engine.tampering import TAMPERINGS, tamper
 

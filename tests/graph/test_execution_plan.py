@@ -58,18 +58,18 @@ def test_a_source_an_operator_and_a_sink() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("partitioning", "name"),
-    [
-        (specs.Forward(), "FORWARD"),
-        (by(str), "HASH"),
-        (specs.Rebalance(), "REBALANCE"),
-        (specs.Rescale(), "RESCALE"),
-        (specs.Shuffle(), "SHUFFLE"),
-        (specs.Broadcast(), "BROADCAST"),
-        (specs.Custom(max, str), "CUSTOM"),
-    ],
-)
+SHIP_STRATEGIES = [
+    (specs.Forward(), "FORWARD"),
+    (by(str), "HASH"),
+    (specs.Rebalance(), "REBALANCE"),
+    (specs.Rescale(), "RESCALE"),
+    (specs.Shuffle(), "SHUFFLE"),
+    (specs.Broadcast(), "BROADCAST"),
+    (specs.Custom(max, str), "CUSTOM"),
+]
+
+
+@pytest.mark.parametrize(("partitioning", "name"), SHIP_STRATEGIES)
 def test_every_partitioning_has_its_name(partitioning: specs.Partitioning, name: str) -> None:
     program = Program()
     program.map((program.source(), partitioning))
@@ -77,9 +77,7 @@ def test_every_partitioning_has_its_name(partitioning: specs.Partitioning, name:
 
 
 def test_no_partitioning_is_forgotten() -> None:
-    from beadline.graph.execution_plan import _SHIP_STRATEGIES
-
-    assert set(_SHIP_STRATEGIES) == set(specs.Partitioning.__subclasses__())
+    assert {type(partitioning) for partitioning, _ in SHIP_STRATEGIES} == set(specs.Partitioning.__subclasses__())
 
 
 class Either(CoMapFunction):

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.coordinator.actions import CheckpointKind, FailureReason
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
-from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Types
 from beadline.datastream import KeyedProcessFunction
 from beadline.datastream.environment import options
-from beadline.master.clocks import ProcessingTime
+from beadline.master.definition import ProcessingTime
 from tests.datastream.jobs import environment
 
 HOUR = 3_600_000
@@ -78,7 +77,6 @@ def test_statistics_tell_the_time_of_day_and_true_durations() -> None:
     second, done = coordinator.statistics
     assert (done.triggered_at, done.alignment_ms, done.duration_ms) == (first, 40, 100)
     assert (second.triggered_at, second.duration_ms) == (hands.wall, 7)
-    assert coordinator.statistics.summary()["duration_ms"]["max"] == 100
 
 
 class Ticking(KeyedProcessFunction):

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from beadline.common.cli_defaults import get_overrides
+from beadline.common.outer_options import get_overrides
 from beadline.errors import EngineLostError
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.spark.session import find_session

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from beadline.common.cli_defaults import get_overrides
+from beadline.common.outer_options import get_overrides
 from tests.recovery import dying
 from tests.recovery.jobs import ENGINE, environment, lines_of, to_files
 from tests.sessions import start_session

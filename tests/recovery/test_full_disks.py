@@ -15,8 +15,8 @@ from beadline.datastream import KeyedProcessFunction, RuntimeContext
 from beadline.datastream.connectors.file_system import FileSink
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.master import stepping
+from beadline.master.engines.engine import OutOfTries
 from beadline.master.spark.engine import SparkEngine
-from beadline.master.tries import OutOfTries
 from tests.datastream.jobs import restarting
 from tests.disks import fill, small_disk_at
 from tests.recovery.logs import WhenItFails, told

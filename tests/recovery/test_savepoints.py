@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.directory.lookup import read_snapshot
-from beadline.checkpoint.storage.verify import verify
+from beadline.checkpoint.storage.durable import verify
 from beadline.errors import BeadlineError
 from beadline.testing import AwaitCheckpoint, Crash
 from tests.recovery.upgrades import (

@@ -18,10 +18,10 @@ from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec, SourceSpec
-from beadline.master.engine import Descriptor
+from beadline.master.definition import JobSettings
+from beadline.master.engines.engine import Descriptor
+from beadline.master.engines.local import LocalDeployment, Shipped
 from beadline.master.execution import Planned
-from beadline.master.local import LocalDeployment, Shipped
-from beadline.master.settings import JobSettings
 from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.exchange.rows import WireRow
 from beadline.runtime.messages import RunContext, StepHeader, TaskAck, TaskInput
@@ -105,31 +105,31 @@ class RoughEngine(StepEngine):
 class RoughDeployment(StepDeployment):
     """Runs steps and tasks again, as Spark does after it lost a worker."""
 
-    engine: RoughEngine
+    _engine: RoughEngine
 
     def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
-        trouble = self.engine.trouble
+        trouble = self._engine.trouble
         while True:
             acks = super().run_step(header, inputs)
             if trouble is None or trouble.random() < 0.7:
                 return acks
             if trouble.random() < 0.3:  # a worker died over it
-                workers = self.engine.workers
-                workers[trouble.randrange(len(workers))] = self.engine.new_worker(header.context)
+                workers = self._engine.workers
+                workers[trouble.randrange(len(workers))] = self._engine.new_worker(header.context)
 
     def exchanged(self, level: int, width: int, rows: list[WireRow]) -> list[list[WireRow]]:
         if level == 0:
             return super().exchanged(level, width, rows)
-        self.engine.chance.shuffle(rows)
+        self._engine.chance.shuffle(rows)
         dealt = super().exchanged(level, width, rows)
-        meddle = self.engine.meddle
+        meddle = self._engine.meddle
         return dealt if meddle is None else [meddle(level, partition, mine) for partition, mine in enumerate(dealt)]
 
     def run_task(self, header: StepHeader, place: Place, rows: list[WireRow], own: TaskInput | None) -> list[WireRow]:
-        trouble = self.engine.trouble
+        trouble = self._engine.trouble
         if trouble is not None and trouble.random() < 0.2:
             if trouble.random() < 0.3:  # an attempt that ended in the middle
-                chunks = Task(self.engine.enter(header.context, self.engine.shipped), header, *place).work(
+                chunks = Task(self._engine.enter(header.context, self._engine.shipped), header, *place).work(
                     iter(rows), own
                 )
                 next(chunks, None)
@@ -140,7 +140,7 @@ class RoughDeployment(StepDeployment):
 
     def end(self, live: tuple[str, ...]) -> None:
         super().end(live)
-        self.engine.close()
+        self._engine.close()
 
 
 class Job:

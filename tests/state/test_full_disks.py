@@ -13,7 +13,7 @@ import pytest
 
 from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.errors import JobExecutionError, StorageError
-from beadline.master.upkeep.seal import job_error
+from beadline.master.stepping import job_error
 from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.disks import is_full, naming

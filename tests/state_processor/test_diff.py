@@ -16,11 +16,11 @@ from beadline.common import Types
 from beadline.common.type_description import type_to_text
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.segments import files
+from beadline.state.segments import files, merging
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.segment import TableChanges, encode_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
-from beadline.state_processor import comparing, slices
+from beadline.state_processor import slices
 from beadline.testing import KeyedHarness
 from tests.state_processor.functions import Forgetful
 from tests.state_processor.local import keep, reader, rows, save, shop
@@ -117,8 +117,8 @@ def test_any_two_snapshots(
     newer = in_memory([*shared, *after], new_parallelism)
     found = {
         slot: (old, new)
-        for pair in comparing.pairs_of(older, newer, 2)
-        for slot, old, new in comparing.differences(pair, "count")
+        for pair in slices.pairs_of(older, newer, 2)
+        for slot, old, new in slices.differences(pair, "count")
     }
     old, new = contents([*shared, *before]), contents([*shared, *after])
     assert found == {k: (old.get(k), new.get(k)) for k in {*old, *new} if old.get(k) != new.get(k)}
@@ -176,7 +176,7 @@ def test_only_the_key_groups_of_touched_keys_are_read(tmp_path: Path, monkeypatc
         read += length
         return files.read_range(segment, offset, length)
 
-    for module in (comparing, slices):
+    for module in (slices, merging):
         monkeypatch.setattr(module, "read_range", counting)
     found = rows(reader(newer).diff(older, "counter", "count"))
     assert found == [("k7", "changed", 7, -7), ("k8", "removed", 8, None)]

@@ -21,7 +21,7 @@ from beadline.datastream.window import TimeWindow, TumblingEventTimeWindows
 from beadline.errors import ConfigurationError, SerializationError, TypeMismatchError
 from beadline.state import codec
 from beadline.state.description import StateDescription
-from beadline.state_processor.texts import text_of
+from beadline.state_processor.columns import text_of
 from beadline.testing import Harness, KeyedHarness
 from tests.state_processor.functions import Forgetful, Order, Remembering, Undeclared
 from tests.state_processor.local import keep, reader, rows, save, shop

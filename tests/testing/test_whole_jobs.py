@@ -20,7 +20,7 @@ from beadline.datastream import (
 )
 from beadline.datastream.state import ValueStateDescriptor
 from beadline.errors import JobExecutionError
-from beadline.master.local import LocalEngine
+from beadline.master.engines.local import LocalEngine
 from beadline.testing import AwaitCheckpoint, Crash, EndStep, KeyedHarness, TestSource, VerifyingSink
 
 RECORDS = 300

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from beadline.api.windows.trigger import Trigger
 
 if TYPE_CHECKING:
     from beadline.api.runtime_context import RuntimeContext
     from beadline.common.serializer import TypeSerializer
-
-__all__ = ["MergingWindowAssigner", "SessionWindowTimeGapExtractor", "WindowAssigner"]
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -50,6 +48,9 @@ class WindowAssigner(ABC, Generic[T, W]):
     @abstractmethod
     def is_event_time(self) -> bool:
         """Whether windows follow the elements' timestamps rather than the wall clock."""
+
+
+AssignerContext: TypeAlias = WindowAssigner.WindowAssignerContext
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):

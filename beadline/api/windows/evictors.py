@@ -9,12 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds
 from beadline.api.timer_service import TimerService
 from beadline.common.time import Duration, Time
 from beadline.errors import ConfigurationError
-
-__all__ = ["CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor"]
 
 Held = list[tuple[int, Any]]
 
@@ -38,10 +36,10 @@ class _OneSided(Evictor):
         self._after = do_evict_after
 
     def evict_before(self, elements: Held, size: int, window: Any, clock: TimerService) -> Held:
-        return elements if self._after else self._kept(elements)
+        return self._kept(elements) if elements and not self._after else elements
 
     def evict_after(self, elements: Held, size: int, window: Any, clock: TimerService) -> Held:
-        return self._kept(elements) if self._after else elements
+        return self._kept(elements) if elements and self._after else elements
 
     def _kept(self, elements: Held) -> Held:
         raise NotImplementedError
@@ -78,8 +76,6 @@ class TimeEvictor(_OneSided):
         return TimeEvictor(as_milliseconds(window_size, "window_size"), do_evict_after)
 
     def _kept(self, elements: Held) -> Held:
-        if not elements:
-            return elements
         oldest = max(time for time, _ in elements) - self._window_size
         return [held for held in elements if held[0] > oldest]
 
@@ -100,7 +96,5 @@ class DeltaEvictor(_OneSided):
         return DeltaEvictor(threshold, delta, do_evict_after)
 
     def _kept(self, elements: Held) -> Held:
-        if not elements:
-            return elements
         newest = elements[-1][1]
         return [held for held in elements if self._delta(held[1], newest) < self._threshold]

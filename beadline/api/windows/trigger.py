@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from beadline.api.metrics import MetricGroup
     from beadline.api.state_descriptors import StateDescriptor
 
-__all__ = ["Trigger", "TriggerResult"]
-
 T = TypeVar("T")
 W = TypeVar("W")
 
@@ -32,11 +30,9 @@ class TriggerResult(Enum):
     """Drop its elements without evaluating it."""
 
     def is_fire(self) -> bool:
-        """Whether the window is evaluated."""
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """Whether its elements are dropped."""
         return self.value[1]
 
 

@@ -7,30 +7,18 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds, check_positive
 from beadline.api.state_descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from beadline.api.windows.checks import check_positive
 from beadline.api.windows.trigger import Trigger, TriggerResult, W
-from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
+from beadline.api.windows.window import CountWindow, GlobalWindow, ShowsNumbers, TimeWindow, Window
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.errors import GraphError, TypeMismatchError
 
-__all__ = [
-    "ContinuousEventTimeTrigger",
-    "ContinuousProcessingTimeTrigger",
-    "CountTrigger",
-    "DeltaTrigger",
-    "EventTimeTrigger",
-    "NeverTrigger",
-    "ProcessingTimeTrigger",
-    "PurgingTrigger",
-]
-
 T = TypeVar("T")
 
 
-class _WithoutTimers(Trigger[T, W]):
+class _WithoutTimers(ShowsNumbers, Trigger[T, W]):
     """Nothing happens at timers, unless a trigger says otherwise for its kind."""
 
     def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -46,16 +34,12 @@ class _AtTheEnd(_WithoutTimers[T, TimeWindow]):
     def can_merge(self) -> bool:
         return True
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
 
 class EventTimeTrigger(_AtTheEnd[T]):
     """Fires when the watermark passes the end of the window, and again for each late element that is still allowed."""
 
     @staticmethod
     def create() -> EventTimeTrigger[Any]:
-        """The trigger."""
         return EventTimeTrigger()
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -81,7 +65,6 @@ class ProcessingTimeTrigger(_AtTheEnd[T]):
 
     @staticmethod
     def create() -> ProcessingTimeTrigger[Any]:
-        """The trigger."""
         return ProcessingTimeTrigger()
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -129,13 +112,25 @@ class _Continuous(_WithoutTimers[T, TimeWindow]):
             self._delete(fire_time.get(), ctx)
             fire_time.clear()
 
+    def _set_first(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        if ctx.get_partitioned_state(self._fire_time).get() is None:
+            self._set_next(time - time % self.interval, window, ctx)
+        return TriggerResult.CONTINUE
+
+    def _fire(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        fire_time = ctx.get_partitioned_state(self._fire_time)
+        if fire_time.get() != time:
+            return TriggerResult.CONTINUE
+        fire_time.clear()
+        # A timer after the window's end would be due at once, again and again.
+        if time < window.max_timestamp():
+            self._set_next(time, window, ctx)
+        return TriggerResult.FIRE
+
     def _set_next(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         next_time = min(time + self.interval, window.max_timestamp())
         ctx.get_partitioned_state(self._fire_time).add(next_time)
         self._register(next_time, ctx)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.interval})"
 
 
 class ContinuousEventTimeTrigger(_Continuous[T]):
@@ -143,26 +138,16 @@ class ContinuousEventTimeTrigger(_Continuous[T]):
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousEventTimeTrigger[Any]:
-        """Fires every ``interval`` of event time."""
         return ContinuousEventTimeTrigger(as_milliseconds(interval, "interval"))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
         if window.max_timestamp() <= ctx.get_current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
-        if ctx.get_partitioned_state(self._fire_time).get() is None:
-            self._set_next(timestamp - timestamp % self.interval, window, ctx)
-        return TriggerResult.CONTINUE
+        return self._set_first(timestamp, window, ctx)
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        if time == window.max_timestamp():
-            return TriggerResult.FIRE
-        fire_time = ctx.get_partitioned_state(self._fire_time)
-        if fire_time.get() != time:
-            return TriggerResult.CONTINUE
-        fire_time.clear()
-        self._set_next(time, window, ctx)
-        return TriggerResult.FIRE
+        return TriggerResult.FIRE if time == window.max_timestamp() else self._fire(time, window, ctx)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
         ctx.delete_event_time_timer(window.max_timestamp())
@@ -180,24 +165,13 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
 
     @staticmethod
     def of(interval: Time | Duration) -> ContinuousProcessingTimeTrigger[Any]:
-        """Fires every ``interval`` of wall-clock time."""
         return ContinuousProcessingTimeTrigger(as_milliseconds(interval, "interval"))
 
     def on_element(self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        if ctx.get_partitioned_state(self._fire_time).get() is None:
-            now = ctx.get_current_processing_time()
-            self._set_next(now - now % self.interval, window, ctx)
-        return TriggerResult.CONTINUE
+        return self._set_first(ctx.get_current_processing_time(), window, ctx)
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        fire_time = ctx.get_partitioned_state(self._fire_time)
-        if fire_time.get() != time:
-            return TriggerResult.CONTINUE
-        fire_time.clear()
-        # A timer after the window's end would be due at once, again and again.
-        if time < window.max_timestamp():
-            self._set_next(time, window, ctx)
-        return TriggerResult.FIRE
+        return self._fire(time, window, ctx)
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         ctx.register_processing_time_timer(time)
@@ -215,7 +189,6 @@ class CountTrigger(_WithoutTimers[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger[Any]:
-        """Fires at every ``window_size``-th element."""
         return CountTrigger(window_size)
 
     def on_element(self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -234,9 +207,6 @@ class CountTrigger(_WithoutTimers[T, CountWindow]):
 
     def clear(self, window: CountWindow, ctx: Trigger.TriggerContext) -> None:
         ctx.get_partitioned_state(self._count).clear()
-
-    def __repr__(self) -> str:
-        return f"CountTrigger({self._window_size})"
 
 
 class DeltaTrigger(_WithoutTimers[T, Window]):
@@ -288,9 +258,6 @@ class DeltaTrigger(_WithoutTimers[T, Window]):
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
         ctx.get_partitioned_state(self._last).clear()
 
-    def __repr__(self) -> str:
-        return f"DeltaTrigger({self._threshold})"
-
 
 class PurgingTrigger(Trigger[T, Window]):
     """Fires when its nested trigger fires, and empties the window each time."""
@@ -305,7 +272,6 @@ class PurgingTrigger(Trigger[T, Window]):
 
     @staticmethod
     def of(nested_trigger: Trigger[T, Any]) -> PurgingTrigger[T]:
-        """Makes ``nested_trigger`` empty the window whenever it fires."""
         return PurgingTrigger(nested_trigger)
 
     def on_element(self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -343,9 +309,6 @@ class NeverTrigger(_WithoutTimers[T, GlobalWindow]):
 
     def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
         pass
-
-    def __repr__(self) -> str:
-        return "NeverTrigger()"
 
 
 def _purging(result: TriggerResult) -> TriggerResult:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
 from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport, StateExport
@@ -34,23 +34,8 @@ from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_v
 _TASK_EXPORTS = 64
 
 
-@dataclass(frozen=True)
-class ExportPlan:
-    """What is to be exported: lists of exports, one list per task."""
-
-    tasks: tuple[tuple[Export, ...], ...]
-
-    @property
-    def exports(self) -> Iterator[Export]:
-        for task in self.tasks:
-            yield from task
-
-
-def plan_of(snapshot: Snapshot, folder: str) -> ExportPlan:
-    """Cut a snapshot's state into tasks of about equal size.
-
-    :param folder: where the savepoint is being made
-    """
+def tasks_of(snapshot: Snapshot, folder: str) -> list[tuple[Export, ...]]:
+    """Cut the state of a snapshot, whose savepoint is made in a folder, into tasks of about equal size."""
     tasks: list[tuple[Export, ...]] = []
     current: list[Export] = []
     weight = 0.0
@@ -63,7 +48,7 @@ def plan_of(snapshot: Snapshot, folder: str) -> ExportPlan:
             weight += load
     if current:
         tasks.append(tuple(current))
-    return ExportPlan(tuple(tasks))
+    return tasks
 
 
 def _exports(number: int, operator: OperatorSnapshot, folder: str) -> Iterator[tuple[Export, float]]:
@@ -115,15 +100,12 @@ def _parts(operator: OperatorSnapshot) -> Iterator[tuple[int, str, StateRef, int
 
 
 def take_in(snapshot: Snapshot, exports: Sequence[Export], results: Sequence[Exported], published: str) -> Snapshot:
-    """The snapshot with its state in the files that were exported.
-
-    :param published: the folder in which the savepoint is going to be
-    """
+    """The snapshot with its state in the files that were exported, as they will be named when it is published."""
     keyed: dict[tuple[int, int], list[tuple[tuple[str, int], SegmentRef]]] = {}
     parts: dict[tuple[int, int, str, int], SegmentRef] = {}
     shared: dict[tuple[int, str, str], SegmentRef] = {}
     for export, result in zip(exports, results, strict=True):
-        for name, segment in result.files:
+        for name, segment in result:
             segment = replace(segment, path=_published(segment, published))
             if isinstance(export, KeyedExport):
                 place = (export.operator, export.subtask)
@@ -183,10 +165,7 @@ def _with_files(
 
 
 def settle(folder: str, snapshot: Snapshot) -> None:
-    """Remove what failed tries left, and make the names of the rest durable.
-
-    :param folder: where the savepoint is being made; no task may be writing any more
-    """
+    """Remove what failed tries left, and make the names of the rest durable. No task may be writing any more."""
     named = {
         segment.path.partition("?")[0].rpartition("/")[2] for segment in snapshot.segments if segment.path is not None
     }

@@ -278,17 +278,9 @@ def _operator_from_json(read: dict[str, Any], folder: str) -> OperatorSnapshot:
 
 
 def _description_from_json(read: dict[str, Any]) -> StateDescription:
-    ttl_ms = read["ttl_ms"]
-    return StateDescription(
-        name=_str(read["name"]),
-        kind=_str(read["kind"]),
-        type=_str(read["type"]),
-        map_key_type=_str(read["map_key_type"]),
-        scope=_str(read["scope"]),
-        descriptor=_str(read["descriptor"]),
-        namespaced=bool(read["namespaced"]),
-        ttl_ms=None if ttl_ms is None else _int(ttl_ms),
-    )
+    texts = {key: _str(read[key]) for key in ("name", "kind", "type", "map_key_type", "scope", "descriptor")}
+    ttl_ms = None if read["ttl_ms"] is None else _int(read["ttl_ms"])
+    return StateDescription(**texts, namespaced=bool(read["namespaced"]), ttl_ms=ttl_ms)
 
 
 def _states_to_json(handle: OperatorStateHandle, folder: str) -> dict[str, Any]:

@@ -6,11 +6,14 @@ Nothing here knows how or where it is stored. Positions and committables are pla
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from beadline.checkpoint.settings import Key
 from beadline.errors import BeadlineError
 from beadline.graph.program import Program
 from beadline.state.description import StateDescription
@@ -92,7 +95,6 @@ class OperatorSnapshot:
 class Snapshot:
     """A sealed step of a job.
 
-    :ivar step: the sealed step
     :ivar unaligned: taken while a later step was running
     :ivar in_flight: of an unaligned one: for each source's uid, the position after the step that was running
     :ivar timestamp: when it was triggered, in milliseconds
@@ -147,3 +149,17 @@ class Snapshot:
     def with_segments(self, change: Callable[[SegmentRef], SegmentRef]) -> Snapshot:
         """The same state with its segments elsewhere."""
         return replace(self, operators=tuple(operator.with_segments(change) for operator in self.operators))
+
+
+@contextlib.contextmanager
+def explained(what: str, option: str = Key.DIRECTORY) -> Iterator[None]:
+    """Raise what the file system says as an error of Beadline; ``option`` chooses the directory."""
+    try:
+        yield
+    except OSError as error:
+        advice = ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            advice = f". Free some space there, or choose another directory with {option}"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            advice = ". The directory must be one that this process can make and write"
+        raise SnapshotError(f"{what}: {error}{advice}") from error

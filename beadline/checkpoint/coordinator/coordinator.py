@@ -12,9 +12,9 @@ order. The life of a checkpoint:
 
 or, from 1 or 2, *aborted*: declined, failed, expired, subsumed, or swept away by a failure or the end of the job.
 
-Calls must not overlap, and need no lock: only the job master's thread makes them. Threads that write a checkpoint
-report to its inbox. So a checkpoint may be given up while a thread still writes it, and appear all the same:
-``written`` then answers with ``Discard``.
+Only the job master's thread calls it. Threads that write a checkpoint report to the inbox of that thread, so a
+checkpoint may be given up while it is still written, and appear all the same: ``written`` then answers with
+``Discard``.
 """
 
 from __future__ import annotations
@@ -27,18 +27,22 @@ from beadline.checkpoint.coordinator.actions import (
     CheckpointKind,
     Complete,
     Discard,
+    FailureReason,
     NotifyAborted,
     NotifyComplete,
     Rejected,
     Take,
     Triggered,
 )
-from beadline.checkpoint.coordinator.pending import OpenCheckpoints, Pending, Steps
-from beadline.checkpoint.coordinator.reasons import FailureReason
-from beadline.checkpoint.coordinator.retained import CompletedCheckpoint, RetainedCheckpoints
-from beadline.checkpoint.coordinator.schedule import Schedule
+from beadline.checkpoint.coordinator.parts import (
+    CompletedCheckpoint,
+    FailureTolerance,
+    Pending,
+    RetainedCheckpoints,
+    Schedule,
+    Steps,
+)
 from beadline.checkpoint.coordinator.statistics import CheckpointStatistics
-from beadline.checkpoint.coordinator.tolerance import FailureTolerance
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.errors import BeadlineError
@@ -47,12 +51,7 @@ _MAX_WAITING = 1000
 
 
 class CheckpointCoordinator:
-    """Decides on checkpoints; :meth:`start` lets it begin.
-
-    :param next_id: the id of the first checkpoint; after those of the run that is continued
-    :param completed: checkpoints of an earlier run that are now this job's own, so that newer ones replace them
-    :param wall: what time it is for people, given the time of an event; for statistics
-    """
+    """Decides on checkpoints. ``completed`` ones of an earlier run are now this job's own; ``wall`` is for people."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class CheckpointCoordinator:
         self.settings = settings
         self.statistics = CheckpointStatistics(wall)
         self._next_id = next_id
-        self._pending = OpenCheckpoints()
+        self._pending: dict[int, Pending] = {}
         self._waiting: list[Any] = []
         self._retained = RetainedCheckpoints(settings.retained, completed)
         self._schedule = Schedule(settings.period_ms, settings.min_pause_ms)
@@ -83,7 +82,7 @@ class CheckpointCoordinator:
         state = "stopped" if self._stopped else "active" if self._active else "paused"
         latest = self._retained.latest
         return (
-            f"<CheckpointCoordinator {state}: next {self._next_id}, pending {self._pending.ids}, "
+            f"<CheckpointCoordinator {state}: next {self._next_id}, pending {self.pending}, "
             f"latest {latest.id if latest else None}, {self._tolerance.in_row} failed in a row>"
         )
 
@@ -92,7 +91,7 @@ class CheckpointCoordinator:
     @property
     def pending(self) -> tuple[int, ...]:
         """The ids of the checkpoints that have begun and not ended."""
-        return self._pending.ids
+        return tuple(sorted(self._pending))
 
     @property
     def completed(self) -> tuple[CompletedCheckpoint, ...]:
@@ -102,7 +101,7 @@ class CheckpointCoordinator:
     @property
     def holds(self) -> bool:
         """Whether no step may start, because the savepoint that the job stops with has been taken."""
-        return self._steps.stop_done or any(p.step is not None for p in self._pending.last_ones)
+        return self._steps.stop_done or any(p.step is not None and p.kind.ends_job for p in self._open)
 
     @property
     def may_end(self) -> bool:
@@ -118,8 +117,8 @@ class CheckpointCoordinator:
 
     def next_wakeup(self, now: int) -> int | None:
         """When :meth:`tick` has something to do, if nothing else happens before; ``None`` for never."""
-        times = [p.triggered_at + self.settings.timeout_ms for p in self._pending.checkpoints]
-        times += [p.triggered_at + self.settings.aligned_timeout_ms for p in self._pending if p.turns(self.settings)]
+        times = [p.triggered_at + self.settings.timeout_ms for p in self._checkpoints]
+        times += [p.triggered_at + self.settings.aligned_timeout_ms for p in self._open if p.turns(self.settings)]
         due = self._schedule.next_at()
         if due is not None and self._may_begin():
             times.append(due)
@@ -138,28 +137,20 @@ class CheckpointCoordinator:
         self._tell(now)
         return self._pause(FailureReason.JOB_FAILURE)
 
-    def restored(self, id: int | None, now: int, step: int | None = None) -> list[Action]:
-        """The job runs again, from that checkpoint, or from the beginning if there is none.
+    def restored(self, id: int | None, now: int, step: int) -> list[Action]:
+        """The job runs again, from that checkpoint and its step, or from the beginning if there is none.
 
         1. newer completed checkpoints no longer count; the next one to complete discards them
         2. ids continue after the highest that was ever used
         3. the clock starts over
-
-        :param step: the step it holds; needed if it is not one of this job's own checkpoints
         """
         self._check_open()
         self._tell(now)
-        own = self._retained.find(id)
-        if step is None:
-            if id is not None and own is None:
-                raise BeadlineError(f"Checkpoint {id} is not one of {[c.id for c in self.completed]}: pass its step.")
-            step = 0 if own is None else own.step
         actions = self._pause(FailureReason.JOB_FAILURE)
-        if own is not None or id is None:
+        if id is None or any(own.id == id for own in self.completed):
             self._retained.go_back(id)
         if id is not None:
             self._next_id = max(self._next_id, id + 1)
-        self.statistics.restore(id, now)
         return actions + self._begin_run(step)
 
     def wind_down(self, now: int) -> None:
@@ -195,21 +186,18 @@ class CheckpointCoordinator:
         return self._settle()
 
     def step_sealed(self, step: int, now: int, final: bool = False) -> list[Action]:
-        """The running step is sealed; checkpoints that waited for it take it. ``final``: it was the job's last step.
-
-        A final step calls for a checkpoint of its own, which waits for no pause: without it, the output since the
-        last one would never be committed.
-        """
+        """The running step is sealed; checkpoints that waited for it take it. A final step, the job's last, calls for a
+        checkpoint of its own, which waits for no pause: without it, the output since the last one would never be
+        committed."""
         if not self._active:
             return []
         self._steps.seal(step)
         self._tell(now)
         actions: list[Action] = []
-        for pending in [p for p in self._pending if p.waits_for == step and p.step is None]:
-            actions.append(self._take(pending))
+        actions += [self._take(p) for p in self._open if p.waits_for == step and p.step is None]
         if final:
             self._steps.final = step
-            is_pending = any(p.step == step and p.kind.commits for p in self._pending)
+            is_pending = any(p.step == step and p.kind.commits for p in self._open)
             self._steps.final_wanted = self.settings.takes_final and not is_pending
         return actions + self._settle()
 
@@ -221,12 +209,9 @@ class CheckpointCoordinator:
         return self._settle()
 
     def trigger(self, now: int, kind: CheckpointKind = CheckpointKind.CHECKPOINT, request: Any = None) -> list[Action]:
-        """Somebody asks for a checkpoint or a savepoint.
-
-        A checkpoint waits until fewer than the allowed number are open, but for no pause; a savepoint waits for
-        neither, takes nobody's place, and has no timeout: large state takes long. The answer is
-        ``Triggered`` with this ``request``, at once or later, or ``Rejected``.
-        """
+        """Somebody asks for a checkpoint or a savepoint. A checkpoint waits until fewer than the allowed number are
+        open, but for no pause; a savepoint waits for neither, takes nobody's place, and has no timeout: large state
+        takes long. The answer is ``Triggered`` with this ``request``, at once or later, or ``Rejected``."""
         self._tell(now)
         if not self._active or self._steps.closed_by_sources(self.settings) or self.is_stopping:
             return [Rejected(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING), *self._settle()]
@@ -249,9 +234,11 @@ class CheckpointCoordinator:
         """
         self._check_taken(id)
         self._tell(now)
-        pending = self._pending.pop(id)
+        pending = self._pending.pop(id, None)
         if pending is None or pending.step is None:
-            return self._written_too_late(id)
+            too_late = id in self._given_up
+            self._given_up.discard(id)
+            return [*([Discard((id,))] if too_late else []), *self._settle()]
         self._schedule.checkpoint_ended(self._now)
         self._tolerance.succeeded(id)
         self.statistics.complete(id, self._now, size, full_size, path)
@@ -259,8 +246,8 @@ class CheckpointCoordinator:
         if self._steps.completed(pending):
             self._schedule.stop()
         if pending.kind.commits:
-            for older in [p for p in self._pending.checkpoints if p.id < id]:
-                actions.append(self._abort(older, FailureReason.CHECKPOINT_SUBSUMED))
+            older = [p for p in self._checkpoints if p.id < id]
+            actions += [self._abort(p, FailureReason.CHECKPOINT_SUBSUMED) for p in older]
             actions.append(NotifyComplete(id))
         if not pending.kind.is_savepoint:
             actions += self._discard(self._retained.add(CompletedCheckpoint(id, pending.step)))
@@ -270,11 +257,8 @@ class CheckpointCoordinator:
         """The checkpoint can't be taken or written."""
         self._check_given(id)
         self._tell(now)
-        self._given_up.discard(id)
         pending = self._pending.get(id)
-        if pending is None:
-            return self._settle()
-        actions = self._fail(pending, reason, message)
+        actions = self._fail(pending, reason, message) if pending is not None else []
         self._given_up.discard(id)
         return actions + self._settle()
 
@@ -292,10 +276,10 @@ class CheckpointCoordinator:
     def _settle(self) -> list[Action]:
         """What the time and the free places allow: expire, turn unaligned, begin what waits or is due."""
         actions: list[Action] = []
-        for pending in self._pending.checkpoints:
+        for pending in self._checkpoints:
             if self._now >= pending.triggered_at + self.settings.timeout_ms and pending.id in self._pending:
                 actions += self._fail(pending, FailureReason.CHECKPOINT_EXPIRED, f"{self.settings.timeout_ms} ms")
-        for pending in self._pending:
+        for pending in self._open:
             if pending.turns(self.settings) and self._now >= pending.triggered_at + self.settings.aligned_timeout_ms:
                 pending.in_flight = self._steps.running
                 actions.append(self._take(pending))
@@ -318,7 +302,7 @@ class CheckpointCoordinator:
     def _begin(self, kind: CheckpointKind, request: Any) -> list[Action]:
         pending = Pending(self._next_id, kind, request, self._now)
         self._next_id += 1
-        self._pending.add(pending)
+        self._pending[pending.id] = pending
         self.statistics.begin(pending.id, kind, self._now)
         actions: list[Action] = [Triggered(pending.id, kind, request)]
         overtakes = self.settings.unaligned and not self.settings.aligned_timeout_ms and not kind.is_savepoint
@@ -350,7 +334,7 @@ class CheckpointCoordinator:
         return NotifyAborted(pending.id, reason, message)
 
     def _pause(self, reason: FailureReason) -> list[Action]:
-        actions: list[Action] = [self._abort(pending, reason) for pending in self._pending]
+        actions: list[Action] = [self._abort(pending, reason) for pending in self._open]
         self._active = False
         self._steps.running = None
         self._schedule.stop()
@@ -366,24 +350,27 @@ class CheckpointCoordinator:
         self.statistics.discard(ids)
         return [Discard(ids)]
 
-    def _written_too_late(self, id: int) -> list[Action]:
-        if id not in self._given_up:
-            return self._settle()
-        self._given_up.discard(id)
-        return [Discard((id,)), *self._settle()]
-
     # -- questions
+
+    @property
+    def _open(self) -> list[Pending]:
+        return list(self._pending.values())
+
+    @property
+    def _checkpoints(self) -> list[Pending]:
+        """Those open ones that are no savepoints."""
+        return [pending for pending in self._open if not pending.kind.is_savepoint]
 
     def _may_begin(self) -> bool:
         """Whether there is a place for one more checkpoint that is no savepoint."""
         if not self._active or self.is_stopping or self._steps.closed_by_sources(self.settings):
             return False
-        return len(self._pending.checkpoints) < self.settings.max_concurrent
+        return len(self._checkpoints) < self.settings.max_concurrent
 
     @property
     def is_stopping(self) -> bool:
         """Whether the job is to stop with a savepoint that has been asked for."""
-        return self._steps.stop_done or bool(self._pending.last_ones)
+        return self._steps.stop_done or any(p.kind.ends_job for p in self._open)
 
     def _check_open(self) -> None:
         if self._stopped:

@@ -1,17 +1,17 @@
-"""What is known of the checkpoints of a job: one record each, counts, and the latest of every sort."""
+"""What is known of the checkpoints of a job: one record each, and counts."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from beadline.checkpoint.coordinator.actions import CheckpointKind
-from beadline.checkpoint.coordinator.reasons import FailureReason
+from beadline.checkpoint.coordinator.actions import CheckpointKind, FailureReason
 
-__all__ = ["CheckpointStatistics", "CheckpointStats", "CheckpointStatus", "RestoreStats"]
+# How many records of checkpoints that have ended are kept.
+_HISTORY = 10
 
 
 class CheckpointStatus(Enum):
@@ -24,15 +24,9 @@ class CheckpointStatus(Enum):
 
 @dataclass(frozen=True)
 class CheckpointStats:
-    """One checkpoint; times in milliseconds since 1970, ``None`` for what has not come yet.
-
-    They follow from the time of the trigger and from how long things took: they make sense even if the machine's clock
-    was set meanwhile.
-
-    :ivar taken_at: when its step was sealed or overtaken
-    :ivar size: bytes that were written for it
-    :ivar full_size: bytes of all the state it refers to
-    """
+    """One checkpoint; times in milliseconds since 1970, ``None`` for what has not come yet. They follow from the time
+    of the trigger and how long things took, so they make sense even if the machine's clock was set meanwhile. ``size``
+    was written for it, ``full_size`` is all the state it refers to."""
 
     id: int
     kind: CheckpointKind
@@ -91,59 +85,16 @@ class CheckpointStats:
         return None if self.reason is None else f"{self.reason.value} {self.message}".strip()
 
 
-@dataclass(frozen=True)
-class RestoreStats:
-    """A restore; ``id`` is ``None`` if the job started over from the beginning."""
-
-    id: int | None
-    at: int
-
-
-@dataclass
-class _Range:
-    """Least, mean and most of what came."""
-
-    count: int = 0
-    total: int = 0
-    least: int = 0
-    most: int = 0
-
-    def add(self, value: int) -> None:
-        self.least = min(self.least, value) if self.count else value
-        self.most = max(self.most, value)
-        self.count += 1
-        self.total += value
-
-    def summary(self) -> dict[str, float]:
-        return {"min": self.least, "avg": self.total / self.count if self.count else 0, "max": self.most}
-
-
-@dataclass
 class CheckpointStatistics:
-    """All that is known; only the newest ``history`` records are kept, and those of checkpoints that are running.
+    """The newest records, and those of checkpoints that are running. ``wall`` makes the coordinator's time one for
+    people."""
 
-    :ivar wall: what time it is for people, given the coordinator's time
-    """
-
-    wall: Callable[[int], int] = int
-    history: int = 10
-    triggered: int = 0
-    completed: int = 0
-    failed: int = 0
-    restored: int = 0
-    latest_completed: CheckpointStats | None = None
-    latest_failed: CheckpointStats | None = None
-    latest_savepoint: CheckpointStats | None = None
-    latest_restore: RestoreStats | None = None
-    _running: dict[int, CheckpointStats] = field(default_factory=dict)
-    _ahead: dict[int, int] = field(default_factory=dict)
-    _ended: deque[CheckpointStats] = field(default_factory=deque)
-    _ranges: dict[str, _Range] = field(default_factory=lambda: {"duration_ms": _Range(), "size": _Range()})
-
-    @property
-    def in_progress(self) -> int:
-        """How many are running."""
-        return len(self._running)
+    def __init__(self, wall: Callable[[int], int] = int) -> None:
+        self._wall = wall
+        self.triggered = self.completed = self.failed = 0
+        self._running: dict[int, CheckpointStats] = {}
+        self._ahead: dict[int, int] = {}
+        self._ended: deque[CheckpointStats] = deque(maxlen=_HISTORY)
 
     def __iter__(self) -> Iterator[CheckpointStats]:
         """The records that are kept, newest first."""
@@ -153,15 +104,11 @@ class CheckpointStatistics:
         """The record of a checkpoint, if it is still kept."""
         return next((stats for stats in self if stats.id == id), None)
 
-    def summary(self) -> dict[str, dict[str, float]]:
-        """Least, mean and most over the completed ones: ``{"duration_ms": {"min": …}, "size": …}``."""
-        return {name: numbers.summary() for name, numbers in self._ranges.items()}
-
     # -- for the coordinator
 
     def begin(self, id: int, kind: CheckpointKind, now: int) -> None:
         self.triggered += 1
-        triggered_at = self.wall(now)
+        triggered_at = self._wall(now)
         self._ahead[id] = triggered_at - now
         self._running[id] = CheckpointStats(id, kind, triggered_at)
 
@@ -169,39 +116,17 @@ class CheckpointStatistics:
         self._running[id] = replace(self._running[id], step=step, in_flight=in_flight, taken_at=now + self._ahead[id])
 
     def complete(self, id: int, now: int, size: int, full_size: int | None, path: str | None) -> None:
-        ended_at = now + self._ahead.pop(id)
-        stats = replace(
-            self._running.pop(id),
-            status=CheckpointStatus.COMPLETED,
-            ended_at=ended_at,
-            size=size,
-            full_size=size if full_size is None else full_size,
-            path=path,
-        )
         self.completed += 1
-        self._ranges["duration_ms"].add(ended_at - stats.triggered_at)
-        self._ranges["size"].add(size)
-        if stats.kind.is_savepoint:
-            self.latest_savepoint = stats
-        else:
-            self.latest_completed = stats
-        self._keep(stats)
+        full = size if full_size is None else full_size
+        self._end(id, now, status=CheckpointStatus.COMPLETED, size=size, full_size=full, path=path)
 
     def fail(self, id: int, now: int, reason: FailureReason, message: str) -> None:
-        ended, ended_at = CheckpointStatus.FAILED, now + self._ahead.pop(id)
-        stats = replace(self._running.pop(id), status=ended, ended_at=ended_at, reason=reason, message=message)
         self.failed += 1
-        self.latest_failed = stats
-        self._keep(stats)
+        self._end(id, now, status=CheckpointStatus.FAILED, reason=reason, message=message)
 
-    def restore(self, id: int | None, now: int) -> None:
-        self.restored += 1
-        self.latest_restore = RestoreStats(id, self.wall(now))
+    def _end(self, id: int, now: int, **facts: Any) -> None:
+        self._ended.append(replace(self._running.pop(id), ended_at=now + self._ahead.pop(id), **facts))
 
     def discard(self, ids: tuple[int, ...]) -> None:
-        self._ended = deque(replace(s, discarded=True) if s.id in ids else s for s in self._ended)
-
-    def _keep(self, stats: CheckpointStats) -> None:
-        self._ended.append(stats)
-        while len(self._ended) > self.history:
-            self._ended.popleft()
+        marked = (replace(stats, discarded=True) if stats.id in ids else stats for stats in self._ended)
+        self._ended = deque(marked, maxlen=_HISTORY)

@@ -1,28 +1,37 @@
-"""The jobs of a checkpoint directory, and which of them is an earlier run of a program."""
+"""The jobs of a checkpoint directory, and which of them is an earlier run of a program.
+
+A job that has finished leaves a trace, a small file that says so. Without it nobody could tell it from a job that never
+ran: both have no checkpoints. The file is written before the checkpoints are removed, when all output is visible, so
+that a crash in between leaves one or the other. It counts unless a later driver has taken the job.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
-from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.directory.lookup import Listed, from_newest
-from beadline.checkpoint.directory.trace import Trace, read_trace, time_text
+from beadline.checkpoint.contents.metadata import program_from_json, program_to_json
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, explained
+from beadline.checkpoint.directory.lookup import Listed, canonical, from_newest, list_job
 from beadline.checkpoint.ownership.holder import last_holder
+from beadline.checkpoint.ownership.lease import newest_claim
 from beadline.errors import JobFinishedError
 from beadline.graph.program import DEFAULT_JOB_NAME, Program
+from beadline.state.segments.files import entries_of, join, read_file, sync, write_file
 
 _SHOWN = 5
 _LONGEST_PROGRAM = 120
+ENDED = "ended"
+_FINISHED = "FINISHED"
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that has left something in the directory.
-
-    :ivar time: of its newest checkpoint, or when it finished; in milliseconds
-    :ivar newest: its newest checkpoint that can be read, or the newest if none can; None if it has finished
-    """
+    """A job that has left something in the directory: ``newest`` is its newest checkpoint that can be read, or the
+    newest if none can; None if it has finished. ``time`` is of that, in milliseconds."""
 
     folder: str
     job_id: str
@@ -48,11 +57,8 @@ class Job:
         return self.newest.snapshot
 
     def is_run_of(self, name: str, program: Program) -> bool:
-        """Whether this is a job of a program with a job of that name.
-
-        A name that somebody chose, and the same script or the same graph. The default name says nothing: then script,
-        arguments and graph must all be the same.
-        """
+        """Whether this is a job of a program: one of a name that somebody chose, with the same script or the same
+        graph. The default name says nothing: then script, arguments and graph must all be the same."""
         if self.name != name:
             return False
         same_script = bool(program.script) and program.script == self.program.script
@@ -84,10 +90,7 @@ class Job:
 
 
 def job_in(folder: str, job_id: str | None = None) -> Job | None:
-    """The job of a folder; None if it has neither finished nor a checkpoint.
-
-    :param job_id: the only one that counts there
-    """
+    """The job of a folder, of that id if one is given; None if it has neither finished nor a checkpoint."""
     trace = read_trace(folder)
     if trace is not None:
         return Job.that_finished(folder, trace) if job_id in (None, trace.job_id) else None
@@ -102,10 +105,7 @@ def job_in(folder: str, job_id: str | None = None) -> Job | None:
 
 
 def choose(jobs: Iterable[Job], name: str, program: Program, directory: str) -> Job:
-    """The one job that a program means by ``latest``.
-
-    :raises SnapshotError: there is none or more than one; the message lists what there is to choose from
-    """
+    """The one job that a program means by ``latest``; if there is none or more than one, the error lists them."""
     jobs = sorted(jobs, key=lambda job: job.time, reverse=True)
     own = [job for job in jobs if job.is_run_of(name, program)]
     if len(own) == 1:
@@ -149,3 +149,92 @@ def refuse_finished(job: Job) -> None:
             f"job '{job.name}' ({job.job_id}) finished at {time_text(job.time)}: there is nothing to go on from. Start "
             "it without -s to run it again; if it was stopped with a savepoint, name that with -s PATH"
         )
+
+
+class CheckpointDirectory:
+    """Where jobs keep their checkpoints: a local path or any URI that ``pyarrow.fs`` knows. Without ``create_subdir``
+    jobs have no folders of their own, and only one job can use the directory."""
+
+    def __init__(self, path: str, create_subdir: bool = True) -> None:
+        self.path = canonical(path)
+        self._create_subdir = create_subdir
+
+    def job_folder(self, job_id: str) -> str:
+        """The folder of a job; its lease is there too."""
+        return join(self.path, job_id) if self._create_subdir else self.path
+
+    def job_folders(self) -> list[tuple[str, str | None]]:
+        """Where jobs may be, with their ids where the folder tells."""
+        if not self._create_subdir:
+            return [(self.path, None)]
+        entries = (entry for entry in entries_of(self.path) if entry.folder)
+        return [(join(self.path, entry.name), entry.name) for entry in entries]
+
+    def jobs(self) -> list[Job]:
+        """The jobs in the directory that have a checkpoint or have finished."""
+        with explained(f"can't look for jobs in {self.path}"):
+            found = [job_in(folder, job_id) for folder, job_id in self.job_folders()]
+        return [job for job in found if job is not None]
+
+    def completed(self, job_id: str) -> list[Listed]:
+        """The completed checkpoints of a job that count, newest first."""
+        found = list_job(self.job_folder(job_id))
+        return [listed for listed in found if listed.snapshot is None or listed.snapshot.job_id == job_id]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A job that has finished: when, in milliseconds, in which epoch, and whether the user chose its id."""
+
+    job_id: str
+    job_name: str
+    program: Program
+    time: int
+    epoch: int
+    chosen_id: bool = False
+
+
+def trace_path(folder: str) -> str:
+    return join(folder, ENDED)
+
+
+def write_trace(folder: str, trace: Trace) -> None:
+    """Leave a trace in a job's folder that outlives a power cut. Only the holder of its lease may."""
+    written = {
+        "job_id": trace.job_id,
+        "job_name": trace.job_name,
+        "status": _FINISHED,
+        "time": trace.time,
+        "at": time_text(trace.time),
+        "epoch": trace.epoch,
+        "chosen_id": trace.chosen_id,
+        "program": program_to_json(trace.program),
+    }
+    write_file(trace_path(folder), json.dumps(written, indent=1).encode() + b"\n", durable=True)
+    sync(folder)
+
+
+def read_trace(folder: str) -> Trace | None:
+    """The trace in a job's folder; None if the job has not finished, or a later driver has taken it."""
+    try:
+        read: dict[str, Any] = json.loads(read_file(trace_path(folder)))
+        trace = Trace(
+            str(read["job_id"]),
+            str(read["job_name"]),
+            program_from_json(read["program"]),
+            int(read["time"]),
+            int(read["epoch"]),
+            bool(read["chosen_id"]),
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError, SnapshotError):
+        return None  # nothing that Beadline wrote
+    except OSError as error:
+        raise SnapshotError(f"can't tell whether the job in {folder} has finished: {error}") from error
+    claim = newest_claim(folder)
+    return trace if claim is None or claim.epoch <= trace.epoch else None
+
+
+def time_text(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

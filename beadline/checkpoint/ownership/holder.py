@@ -13,9 +13,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from beadline.checkpoint.ownership.beat import EVERY_SECONDS, read_beat
 from beadline.checkpoint.ownership.lease import beat_path, is_held_here, newest_claim, note_of
-from beadline.checkpoint.ownership.process import Process, this_process
+from beadline.checkpoint.ownership.process import EVERY_SECONDS, Process, read_beat, this_process
 
 _LOG = logging.getLogger("beadline")
 
@@ -28,11 +27,7 @@ Pause = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Holder:
-    """The driver that took the lease of a job last.
-
-    :ivar ended: it said that it has ended
-    :ivar process: None if its note does not name one
-    """
+    """The driver that took the lease of a job last. ``ended``: it said so; ``process``: None if its note has none."""
 
     folder: str
     epoch: int
@@ -80,9 +75,6 @@ def holder_of(folder: str, here: Process | None = None, pause: Pause = time.slee
     1. one that said it has ended has ended
     2. one on this machine is alive if its process is
     3. one elsewhere is alive if its beat moves
-
-    :param here: this process
-    :param pause: waits for some seconds
     """
     holder = last_holder(folder)
     if holder is None:

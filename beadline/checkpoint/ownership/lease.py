@@ -69,19 +69,9 @@ from typing import Any
 
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import SnapshotError
-from beadline.checkpoint.ownership.beat import Beat
-from beadline.checkpoint.ownership.process import this_process
+from beadline.checkpoint.ownership.process import Beat, this_process
 from beadline.errors import BeadlineError
-from beadline.state.segments.files import (
-    entries_of,
-    is_folder,
-    join,
-    local_path,
-    make_folder,
-    read_file,
-    sync,
-    write_file,
-)
+from beadline.state.segments import files
 
 _LEASE = re.compile(r"lease-(\d{1,9})(-[0-9a-f]{8})?")
 _FENCE = re.compile(r"fence-(\d{1,9})")
@@ -94,12 +84,7 @@ _held: set[str] = set()
 
 
 class Fenced(BeadlineError):
-    """This driver no longer has the job, and may not publish anything: mostly because another one took over.
-
-    :ivar epoch: the epoch that was held
-    :ivar by_epoch: the epoch of the driver that took over; None if nobody knows of one
-    :ivar by: who took over
-    """
+    """This driver no longer has the job, mostly because another one took over, and may not publish anything."""
 
     def __init__(self, folder: str, epoch: int, why: str, by_epoch: int | None = None, by: str = "nobody") -> None:
         self.epoch, self.by_epoch, self.by = epoch, by_epoch, by
@@ -119,10 +104,7 @@ class Claim:
 
 
 class Lease:
-    """The right to publish checkpoints of the job in a folder, until somebody else acquires the next epoch.
-
-    :ivar epoch: from 1 up; use it in names that a fenced driver must not collide with
-    """
+    """The right to publish checkpoints of the job in a folder, until somebody else acquires the next epoch."""
 
     def __init__(self, folder: str, epoch: int, name: str, owner: str, token: str) -> None:
         self.folder = folder
@@ -143,21 +125,19 @@ class Lease:
         1. create the lease of the next epoch
         2. read which checkpoints count
         3. write the fence with the list of them
-        4. look for a higher lease
-
-        :raises Fenced: if yet another driver took over meanwhile
+        4. look for a higher lease: yet another driver may have taken over meanwhile
         """
         owner = owner or f"{_user()}@{socket.gethostname()} (process {os.getpid()})"
         since = datetime.fromtimestamp(clock(), timezone.utc).isoformat(timespec="milliseconds")
         token = uuid.uuid4().hex
         note = {"owner": owner, "since": since, "process": asdict(this_process()), "token": token}
         try:
-            make_folder(folder)
+            files.make_folder(folder)
             claim = _create(folder, note)
             counting = [[number, epoch] for number, epoch in published(folder) if counts(folder, number, epoch)]
             fence = {**note, "epoch": claim.epoch, "checkpoints": counting}
-            write_file(join(folder, f"fence-{claim.epoch}"), _as_json(fence), durable=True)
-            sync(folder)
+            files.write_file(files.join(folder, f"fence-{claim.epoch}"), _as_json(fence), durable=True)
+            files.sync(folder)
         except OSError as error:
             raise SnapshotError(
                 f"can't acquire the lease of the job in {folder}: {error}. The folder must be writable."
@@ -167,19 +147,14 @@ class Lease:
         return lease
 
     def check(self) -> None:
-        """Look whether this driver still holds the job.
-
-        :raises Fenced: if not
-        :raises OSError: if that is unknown now, because the whole folder can't be reached
-        """
+        """Raise Fenced if this driver no longer holds the job, and OSError if the folder can't be reached now."""
         claims = claims_in(self.folder)
-        if not claims and not is_folder(self.folder):
+        if not claims and not files.is_folder(self.folder):
             raise FileNotFoundError(errno.ENOENT, "The folder of the job is away", self.folder)
         self._look(claims)
 
     def check_after_publishing(self) -> None:
-        """The last look of a publisher. If that is unknown, the answer is no: the job stops, and the next driver
-        decides."""
+        """The last look of a publisher. If nobody knows, the answer is no: the next driver decides."""
         try:
             claims = claims_in(self.folder)
         except OSError as error:
@@ -198,13 +173,13 @@ class Lease:
             self._beat.stop()
 
     def release(self) -> None:
-        """The driver has ended in good order. It only says so: the epoch stays taken, and the next driver takes the
-        next one."""
+        """The driver has ended in good order, and says so. The epoch stays taken: the next driver takes the next
+        one."""
         self.let_go()
-        path = join(self.folder, self._name)
+        path = files.join(self.folder, self._name)
         with contextlib.suppress(OSError, ValueError):
-            note = json.loads(read_file(path))
-            write_file(path, _as_json({**note, "ended": True}))
+            note = json.loads(files.read_file(path))
+            files.write_file(path, _as_json({**note, "ended": True}))
 
     def _look(self, claims: list[Claim]) -> None:
         highest = max(claims, key=lambda claim: claim.epoch, default=None)
@@ -218,13 +193,13 @@ class Lease:
 
 def counts(folder: str, checkpoint_id: int, epoch: int) -> bool:
     """Whether a published checkpoint of the job in a folder may be used."""
-    fences = [int(match[1]) for entry in entries_of(folder) if (match := _FENCE.fullmatch(entry.name))]
+    fences = [int(match[1]) for entry in files.entries_of(folder) if (match := _FENCE.fullmatch(entry.name))]
     newest = max(fences, default=0)
     if epoch >= newest:
         return True
-    path = join(folder, f"fence-{newest}")
+    path = files.join(folder, f"fence-{newest}")
     try:
-        return [checkpoint_id, epoch] in json.loads(read_file(path))["checkpoints"]
+        return [checkpoint_id, epoch] in json.loads(files.read_file(path))["checkpoints"]
     except (ValueError, KeyError, TypeError) as error:
         raise SnapshotError(f"{path} is damaged, so that nobody knows which checkpoints count: {error}") from error
 
@@ -232,14 +207,14 @@ def counts(folder: str, checkpoint_id: int, epoch: int) -> bool:
 def published(folder: str) -> list[tuple[int, int]]:
     """Number and epoch of the checkpoints in a job's folder that can be read, whether they count or not."""
     found = []
-    for entry in entries_of(folder):
+    for entry in files.entries_of(folder):
         match = _CHECKPOINT.fullmatch(entry.name)
         if match is None or not entry.folder:
             continue
-        path = join(folder, entry.name, metadata.METADATA)
+        path = files.join(folder, entry.name, metadata.METADATA)
         # Nobody can go on from one that is damaged or being removed.
         with contextlib.suppress(SnapshotError, FileNotFoundError):
-            found.append((int(match[1]), metadata.decode(read_file(path), path).epoch))
+            found.append((int(match[1]), metadata.decode(files.read_file(path), path).epoch))
     return found
 
 
@@ -259,7 +234,7 @@ def is_old_beat(name: str, epoch: int) -> bool:
 
 
 def beat_path(folder: str, epoch: int) -> str:
-    return join(folder, f"beat-{epoch}")
+    return files.join(folder, f"beat-{epoch}")
 
 
 def is_held_here(token: object) -> bool:
@@ -273,14 +248,14 @@ def newest_claim(folder: str) -> Claim | None:
 
 
 def claims_in(folder: str) -> list[Claim]:
-    matches = (_LEASE.fullmatch(entry.name) for entry in entries_of(folder))
+    matches = (_LEASE.fullmatch(entry.name) for entry in files.entries_of(folder))
     return [Claim(int(match[1]), match[0]) for match in matches if match]
 
 
 def _create(folder: str, note: dict[str, Any]) -> Claim:
     for _ in range(_TRIES):
         epoch = max((claim.epoch for claim in claims_in(folder)), default=0) + 1
-        claim = _create_local(folder, epoch, note) if local_path(folder) else _create_remote(folder, epoch, note)
+        claim = _create_local(folder, epoch, note) if files.local_path(folder) else _create_remote(folder, epoch, note)
         if claim is not None:
             return claim
     raise SnapshotError(
@@ -290,7 +265,7 @@ def _create(folder: str, note: dict[str, Any]) -> Claim:
 
 def _create_local(folder: str, epoch: int, note: dict[str, Any]) -> Claim | None:
     name = f"lease-{epoch}"
-    path = local_path(join(folder, name))
+    path = files.local_path(files.join(folder, name))
     assert path is not None
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
@@ -301,13 +276,13 @@ def _create_local(folder: str, epoch: int, note: dict[str, Any]) -> Claim | None
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    sync(folder)
+    files.sync(folder)
     return Claim(epoch, name)
 
 
 def _create_remote(folder: str, epoch: int, note: dict[str, Any]) -> Claim | None:
     mine = Claim(epoch, f"lease-{epoch}-{uuid.uuid4().hex[:8]}")
-    write_file(join(folder, mine.name), _as_json(note))
+    files.write_file(files.join(folder, mine.name), _as_json(note))
     if any(claim.epoch >= epoch and claim.name != mine.name for claim in claims_in(folder)):
         time.sleep(random.uniform(0.0, 0.2))
         return None
@@ -318,7 +293,7 @@ def note_of(folder: str, name: str) -> dict[str, Any]:
     """Who made a claim; its name counts, even if its content is not there yet."""
     note: dict[str, Any] = {"owner": "an unknown driver", "since": "an unknown time"}
     with contextlib.suppress(OSError, ValueError, TypeError):
-        note.update(json.loads(read_file(join(folder, name))))
+        note.update(json.loads(files.read_file(files.join(folder, name))))
     return note
 
 

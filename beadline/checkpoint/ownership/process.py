@@ -1,23 +1,27 @@
-"""Telling a process from others that had or will have the same number."""
+"""Telling a process from others that had or will have the same number, and the sign of life of a driver."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from beadline.state.segments.files import read_file, write_file
+
+EVERY_SECONDS = 5.0
+_PATIENCE_SECONDS = 10.0
+
 
 @dataclass(frozen=True)
 class Process:
-    """A process of some machine.
-
-    :ivar place: the machine since it was started, and the container: only there the number means this process
-    :ivar started: when it began, in the words of the system; empty if nobody knows
-    """
+    """A process of some machine; ``place`` (the machine since it was started, the container) says whose number it
+    is."""
 
     place: str
     number: int
@@ -32,10 +36,7 @@ class Process:
             return None
 
     def is_running(self, here: Process) -> bool | None:
-        """Whether it still exists, stopped or not; None if that can't be told from here.
-
-        :param here: this process
-        """
+        """Whether it still exists, stopped or not; None if that can't be told from ``here``, this process."""
         if self.place != here.place:
             return None
         try:
@@ -90,3 +91,37 @@ def _look_up(number: int) -> tuple[str, str]:
     except (OSError, subprocess.SubprocessError):
         said = []
     return (said[0], said[1].strip()) if len(said) == 2 else ("", "")
+
+
+class Beat:
+    """Counts in a file from a thread of its own, until it is stopped or the process dies."""
+
+    def __init__(self, path: str, every: float = EVERY_SECONDS) -> None:
+        self._path = path
+        self._every = every
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="beadline-beat", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Nothing is written afterwards, so that the file can be removed."""
+        self._stopped.set()
+        self._thread.join(_PATIENCE_SECONDS)
+
+    def _run(self) -> None:
+        count = 0
+        while True:
+            count += 1
+            # A driver that misses a beat takes the job over and fences this one, which is safe.
+            with contextlib.suppress(Exception):
+                write_file(self._path, f"{count}\n".encode())
+            if self._stopped.wait(self._every):
+                return
+
+
+def read_beat(path: str) -> bytes | None:
+    """What the file holds now; None if there is none."""
+    try:
+        return read_file(path)
+    except OSError:
+        return None

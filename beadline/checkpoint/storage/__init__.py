@@ -1,5 +1,5 @@
-"""Where checkpoints are kept, and which files they share.
+"""Where checkpoints are kept: ``storage`` says what a place for them does, ``memory`` and ``file_system`` are the two.
 
-``storage`` says what a place for them does. ``memory`` is the driver's memory. ``durable`` brings segments to where
-they last, ``verify`` checks them, ``registry`` knows who needs which file.
+``publishing`` makes one appear, ``durable`` brings segments to where they last and checks them, and ``registry`` knows
+who needs which file.
 """

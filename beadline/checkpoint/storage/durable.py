@@ -1,4 +1,4 @@
-"""Making the segments of a snapshot durable, each once."""
+"""Making the segments of a snapshot durable, each once; and checking that every byte of it is where it should be."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from beadline.state.segments.version import SegmentRef, checksum_of
 
 _THREADS = 8
 
+# Offset, size and checksum of a part of a file.
+_Part = tuple[int, int, str | None]
+
 
 @dataclass(frozen=True)
 class Bundle:
-    """Where the new files of a snapshot are written, and where they will be once it is published.
-
-    :ivar inline_threshold: segments up to this size stay inline
-    """
+    """Where the new files of a snapshot are written, where they will be when it is published, and what stays inline."""
 
     folder: str
     published: str
@@ -165,11 +165,8 @@ class DurableFiles:
         return checksum
 
     def _sync_file(self, path: str) -> int | None:
-        """Make one file durable and give its size.
-
-        The system reports a failed sync once and may drop what it could not write: a second sync would succeed
-        and prove nothing. So a file that failed is written again.
-        """
+        """Make one file durable and give its size. The system reports a failed sync once and may drop what it could not
+        write: a second sync would succeed and prove nothing. So a file that failed is written again."""
         size = size_of(path)
         if size is None:
             return None
@@ -191,3 +188,47 @@ def _in_parallel(function: Callable[[str], int | None], paths: list[str]) -> lis
         return [function(path) for path in paths]
     with ThreadPoolExecutor(min(_THREADS, len(paths))) as pool:
         return list(pool.map(function, paths))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a file."""
+
+    path: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}"
+
+
+def verify(snapshot: Snapshot) -> list[Problem]:
+    """All problems of a snapshot's files; none if it can be restored."""
+    parts: dict[str, set[_Part]] = {}
+    for segment in snapshot.segments:
+        if segment.path is not None:
+            parts.setdefault(segment.path, set()).add((segment.offset, segment.size, segment.checksum))
+    if not parts:
+        return []
+    with ThreadPoolExecutor(min(_THREADS, len(parts))) as pool:
+        found = pool.map(_problem_of, sorted(parts), (parts[path] for path in sorted(parts)))
+        return [Problem(path, why) for path, why in zip(sorted(parts), found, strict=True) if why]
+
+
+def _problem_of(path: str, parts: set[_Part]) -> str:
+    """Look at one file: is it there, is it long enough, are its bytes the ones that were written."""
+    try:
+        available = size_of(path)
+        if available is None:
+            return "the file is missing"
+        for offset, size, checksum in sorted(parts, key=lambda part: part[:2]):
+            if available < offset + size:
+                return f"the file has {available} bytes and should have at least {offset + size}"
+            data = read_file(path, offset, size)
+            if len(data) != size:
+                return f"only {len(data)} of {size} bytes at {offset} can be read"
+            found = checksum_of(data)
+            if checksum is not None and found != checksum:
+                return f"the checksum of {size} bytes at {offset} is {found} and should be {checksum}"
+    except OSError as error:
+        return f"it can't be read: {error}"
+    return ""

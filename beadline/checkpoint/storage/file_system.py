@@ -7,8 +7,8 @@ A job's folder looks as in Flink::
         chk-17/_metadata     a completed checkpoint: what it holds and which segments it needs
         lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.ownership.lease
         beat-…               whether that driver is alive, see beadline.checkpoint.ownership.holder
-        history              what has happened to the job, for people, see beadline.master.news
-        ended                the job has finished, see beadline.checkpoint.directory.trace: nothing else is left then
+        history              what has happened to the job, for people, see beadline.master.reporting.news
+        ended                the job has finished, see beadline.checkpoint.directory.jobs: nothing else is left then
 
 A checkpoint completes in this order: everything it needs is durable; then its folder, made under another name, appears
 as ``chk-N`` in one rename. A crash at any moment leaves the old checkpoints and at most files that look unfinished.
@@ -23,44 +23,24 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from beadline.checkpoint.cleanup import finished, leftovers
-from beadline.checkpoint.cleanup.removal import STAGED, remove_known
+from beadline.checkpoint.cleanup import disposal
+from beadline.checkpoint.cleanup.removal import HISTORY, STAGED, orphans_in, remove_job, remove_known
 from beadline.checkpoint.contents import metadata
-from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
+from beadline.checkpoint.directory.jobs import CheckpointDirectory, Trace
 from beadline.checkpoint.directory.lookup import CHECKPOINT, Listed, folder_of, read_snapshot
-from beadline.checkpoint.directory.trace import Trace
-from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import Lease
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.checkpoint.storage.publishing import DEFAULT_INLINE_THRESHOLD, Stored, publish_checkpoint
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.graph.program import Program
-from beadline.state.segments.files import (
-    base_name,
-    delete_file,
-    entries_of,
-    join,
-    make_folder,
-    read_file,
-    size_of,
-    sync,
-    write_file,
-)
-
-__all__ = ["FileJobStorage"]
+from beadline.state.segments import files
 
 _USED = re.compile(r"\.?chk-(\d{1,18})(\.[0-9a-f]{8})?")
 
 
 class FileJobStorage(JobStorage):
-    """A job's folder below a directory, and the lease on it.
-
-    Until it is acquired, nobody looks for other drivers.
-
-    :param inline_threshold: segments up to this size stay in ``_metadata``
-    :ivar folder: the job's; its lease is there too
-    """
+    """A job's folder below a directory, and the lease on it. Until it is acquired, nobody looks for other drivers."""
 
     survives_driver = True
 
@@ -85,7 +65,7 @@ class FileJobStorage(JobStorage):
 
     def acquire(self, is_new: bool = False) -> None:
         if is_new:
-            finished.make_room(self.folder)
+            disposal.make_room(self.folder)
         self.hold(Lease.acquire(self.folder))
 
     def hold(self, lease: Lease) -> None:
@@ -111,33 +91,27 @@ class FileJobStorage(JobStorage):
     # -- the job's beginning and its end
 
     def begin(self, job_name: str, program: Program) -> None:
-        finished.job_begins(self._directory, self.job_id, job_name, program)
+        disposal.job_begins(self._directory, self.job_id, job_name, program)
 
     def leave_trace(self, trace: Trace) -> None:
         self.check()
-        finished.leave_trace(self._directory, trace)
+        disposal.leave_trace(self._directory, trace)
 
     def remove(self, comes_again: bool = False) -> bool:
-        """Remove the folder of a job that has ended and kept no checkpoint; False if there is something left in it, or
-        another driver has it.
-
-        :param comes_again: another job may use the folder: the last lease and its fence stay, so that no epoch is taken
-            twice, and a driver of this job that wakes up late finds itself fenced
-        """
         if self._is_fenced():
             return False
         self._files = DurableFiles()  # nothing of what it has made durable stays
-        return leftovers.remove_job(self.folder, comes_again)
+        return remove_job(self.folder, comes_again)
 
     # -- what people want to know of it later
 
     def keep_history(self, data: bytes) -> None:
         self.check()
-        write_file(join(self.folder, leftovers.HISTORY), data)
+        files.write_file(files.join(self.folder, HISTORY), data)
 
     def history(self) -> bytes | None:
         try:
-            return read_file(join(self.folder, leftovers.HISTORY))
+            return files.read_file(files.join(self.folder, HISTORY))
         except OSError:
             return None
 
@@ -152,14 +126,14 @@ class FileJobStorage(JobStorage):
 
     def shared_folder(self, epoch: int = 0) -> str:
         """Where the segments go. A driver writes to the folder of its epoch only."""
-        shared = join(self.folder, metadata.SHARED)
-        return join(shared, str(epoch)) if epoch else shared
+        shared = files.join(self.folder, metadata.SHARED)
+        return files.join(shared, str(epoch)) if epoch else shared
 
     def prepare(self, epoch: int = 0) -> str:
         """Make the job's folders, and give the one for its segments."""
         folder = self.shared_folder(epoch)
         with explained(f"can't use {self._directory.path} for checkpoints"):
-            make_folder(folder)
+            files.make_folder(folder)
         return folder
 
     # -- writing
@@ -172,10 +146,6 @@ class FileJobStorage(JobStorage):
         3. write ``_metadata`` under another name
         4. look at the lease, then publish by rename (on object stores: by one put)
         5. look at the lease again: only now has the checkpoint completed
-
-        :param copy_foreign: copy segments of other folders to this job's, so that the snapshot it was restored from can
-            go
-        :raises Fenced: another driver took over; delete and commit nothing
         """
         writing = object()
         self._writing.add(writing)
@@ -187,7 +157,7 @@ class FileJobStorage(JobStorage):
     def _write(self, snapshot: Snapshot, copy_foreign: bool) -> Stored:
         epoch = self.epoch or snapshot.epoch
         number = snapshot.checkpoint_id
-        folder = join(self.folder, f"chk-{number}")
+        folder = files.join(self.folder, f"chk-{number}")
         with explained(f"can't write checkpoint {number} to {folder}"):
             self.check()
             shared = self.prepare(epoch)
@@ -204,7 +174,7 @@ class FileJobStorage(JobStorage):
     def _publish(self, folder: str, data: bytes, number: int) -> None:
         publish_checkpoint(folder, data, number, self.check)
         try:
-            sync(self.folder)
+            files.sync(self.folder)
         except OSError:
             self.discard(folder)
             raise
@@ -212,7 +182,6 @@ class FileJobStorage(JobStorage):
     # -- reading
 
     def read(self, pointer: str) -> Snapshot:
-        """The snapshot at a path: the folder of a checkpoint or savepoint, or its ``_metadata``."""
         snapshot = read_snapshot(pointer)
         self._files.know(snapshot)
         return snapshot
@@ -221,7 +190,7 @@ class FileJobStorage(JobStorage):
         return self._directory.completed(self.job_id)
 
     def highest_number(self) -> int:
-        matches = (_USED.fullmatch(entry.name) for entry in entries_of(self.folder))
+        matches = (_USED.fullmatch(entry.name) for entry in files.entries_of(self.folder))
         return max((int(match[1]) for match in matches if match), default=0)
 
     # -- removing
@@ -230,8 +199,8 @@ class FileJobStorage(JobStorage):
         """Remove a checkpoint or savepoint: first its ``_metadata``, so that it never looks complete by mistake; then
         what else it wrote into its folder; then the folder, if nothing else is in it."""
         folder = folder_of(pointer)
-        name = base_name(folder)
-        if not (CHECKPOINT.fullmatch(name) or size_of(join(folder, metadata.METADATA)) is not None):
+        name = files.base_name(folder)
+        if not (CHECKPOINT.fullmatch(name) or files.size_of(files.join(folder, metadata.METADATA)) is not None):
             raise SnapshotError(f"{folder} is neither a checkpoint nor a savepoint, so it is not removed")
         if self._is_fenced():
             return
@@ -244,10 +213,10 @@ class FileJobStorage(JobStorage):
         for path in paths:
             self._files.forget(path)
             with explained(f"can't remove {path}"):
-                if CHECKPOINT.fullmatch(base_name(path)) or STAGED.fullmatch(base_name(path)):
+                if CHECKPOINT.fullmatch(files.base_name(path)) or STAGED.fullmatch(files.base_name(path)):
                     remove_known(path)
                 else:
-                    delete_file(path)
+                    files.delete_file(path)
 
     def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
-        return [] if self._writing else leftovers.orphans_in(self.folder, referenced, self.epoch)
+        return [] if self._writing else orphans_in(self.folder, referenced, self.epoch)

@@ -12,16 +12,12 @@ from pathlib import Path
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.directory.lookup import Listed
-from beadline.checkpoint.directory.trace import Trace
-from beadline.checkpoint.settings import MAX_STATE_SIZE
+from beadline.checkpoint.settings import Key
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.errors import ConfigurationError, VersionError
-from beadline.graph.program import Program
 from beadline.state.segments.files import delete_file, join, read_segment
 from beadline.state.segments.version import SegmentRef, checksum_of
-
-__all__ = ["MemoryJobStorage"]
 
 DEFAULT_MAX_STATE_SIZE = 5 << 20
 
@@ -29,12 +25,8 @@ _POINTER = re.compile(r"memory:(?P<job>.+)/chk-(?P<number>\d+)")
 
 
 class MemoryJobStorage(JobStorage):
-    """Keeps all of a checkpoint in the driver, the content of its segment files included.
-
-    No other driver can have the job, so there is no lease to check and nothing to tell others.
-
-    :param max_state_size: how many bytes the state of one subtask may have
-    """
+    """Keeps all of a checkpoint in the driver, its segments included. There is no other driver, and no lease to
+    check."""
 
     survives_driver = False
 
@@ -48,35 +40,9 @@ class MemoryJobStorage(JobStorage):
     def __repr__(self) -> str:
         return f"<MemoryJobStorage of {self.job_id}: {sum(map(len, self._kept.values()))} bytes>"
 
-    # -- whose job it is
-
-    @property
-    def epoch(self) -> int:
-        return 0
-
-    def acquire(self, is_new: bool = False) -> None:
-        pass
-
-    def check(self) -> None:
-        pass
-
-    def show_life(self) -> None:
-        pass
-
-    def let_go(self) -> None:
-        pass
-
     def release(self) -> None:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-    # -- the job's beginning and its end
-
-    def begin(self, job_name: str, program: Program) -> None:
-        pass
-
-    def leave_trace(self, trace: Trace) -> None:
-        pass
 
     def remove(self, comes_again: bool = False) -> bool:
         return not self._kept
@@ -128,7 +94,7 @@ class MemoryJobStorage(JobStorage):
                     raise SnapshotError(
                         f"the state of operator '{operator.name}', subtask {subtask}, has {size} bytes, and "
                         f"checkpoints in the driver's memory take at most {self._max_state_size} per subtask "
-                        f"({MAX_STATE_SIZE}). Keep checkpoints in files: set execution.checkpointing.dir"
+                        f"({Key.MAX_STATE_SIZE}). Keep checkpoints in files: set execution.checkpointing.dir"
                     )
 
     def _inline(self, segment: SegmentRef, fresh: dict[tuple[str, int, int], bytes]) -> SegmentRef:

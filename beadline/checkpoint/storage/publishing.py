@@ -16,26 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from beadline.checkpoint.contents import metadata
-from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
 from beadline.checkpoint.directory.lookup import canonical
-from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import counts
-from beadline.checkpoint.settings import SAVEPOINT_DIRECTORY
+from beadline.checkpoint.settings import Key
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
-from beadline.state.segments.files import (
-    base_name,
-    delete_folder,
-    join,
-    local_path,
-    make_folder,
-    parent,
-    read_file,
-    size_of,
-    sync,
-    write_file,
-)
-
-__all__ = ["DEFAULT_INLINE_THRESHOLD", "Fill", "Stored", "publish_checkpoint", "publish_savepoint", "savepoint_folder"]
+from beadline.state.segments import files
 
 DEFAULT_INLINE_THRESHOLD = 20 << 10
 
@@ -48,12 +34,8 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Stored:
-    """A checkpoint that has completed.
-
-    :ivar pointer: where it is; what ``-s`` takes
-    :ivar snapshot: as it was stored: every segment durable, with a checksum
-    :ivar written: how many bytes are new with it, segments that tasks wrote since the last one included
-    """
+    """A checkpoint that has completed: where it is (what ``-s`` takes), the snapshot with every segment durable and
+    with a checksum, and how many bytes are new with it, segments that tasks wrote since the last one included."""
 
     pointer: str
     snapshot: Snapshot
@@ -61,16 +43,13 @@ class Stored:
 
 
 def publish_checkpoint(folder: str, data: bytes, number: int, check: Callable[[], None]) -> None:
-    """Make a checkpoint appear as ``chk-N`` in its job's folder; it never replaces another one.
-
-    :param data: its ``_metadata``
-    :param check: looks at the lease; asked last before the checkpoint appears
-    """
-    if local_path(folder) is None:
+    """Make a checkpoint appear as ``chk-N``, never in place of another one; ``check`` looks at the lease just
+    before."""
+    if files.local_path(folder) is None:
         _refuse_if_taken(folder, number)
         check()
-        make_folder(folder)
-        write_file(join(folder, metadata.METADATA), data)
+        files.make_folder(folder)
+        files.write_file(files.join(folder, metadata.METADATA), data)
         return
     staged = _staged(folder)
     try:
@@ -92,16 +71,16 @@ def publish_checkpoint(folder: str, data: bytes, number: int, check: Callable[[]
             raise SnapshotError(f"can't publish {folder}: others keep making the same folder")
     except BaseException:
         with contextlib.suppress(OSError):
-            delete_folder(staged)
+            files.delete_folder(staged)
         raise
 
 
 def _refuse_if_taken(folder: str, number: int) -> None:
-    path = join(folder, metadata.METADATA)
-    if size_of(path) is None:
+    path = files.join(folder, metadata.METADATA)
+    if files.size_of(path) is None:
         return
     with contextlib.suppress(SnapshotError):
-        if not counts(parent(folder), number, metadata.decode(read_file(path), path).epoch):
+        if not counts(files.parent(folder), number, metadata.decode(files.read_file(path), path).epoch):
             return
     raise SnapshotError(
         f"{folder} exists already. Checkpoints are never overwritten: a job that goes on in a folder numbers its "
@@ -112,7 +91,7 @@ def _refuse_if_taken(folder: str, number: int) -> None:
 def savepoint_folder(directory: str, job_id: str) -> str:
     """A name for a savepoint in a directory that no other one has."""
     job = re.sub("[^0-9a-zA-Z]", "", job_id)[:6] or "0"
-    return join(canonical(directory), f"savepoint-{job}-{uuid.uuid4().hex[:12]}")
+    return files.join(canonical(directory), f"savepoint-{job}-{uuid.uuid4().hex[:12]}")
 
 
 def publish_savepoint(
@@ -121,33 +100,31 @@ def publish_savepoint(
     """Make a savepoint appear as a folder that does not exist yet.
 
     1. make the folder under another name (on object stores: without ``_metadata``)
-    2. put the state into it, and make that durable
+    2. fill it with the state, or with copies of the segments as they are, and make that durable
     3. write ``_metadata``, and publish by rename
 
     If anything fails, nothing is left.
-
-    :param fill: puts the state into the folder; if it is None, the segments are copied as they are
     """
-    local = local_path(folder)
+    local = files.local_path(folder)
     fill = fill or _copy_segments
-    with explained(f"can't write the savepoint {folder}", SAVEPOINT_DIRECTORY):
-        make_folder(parent(folder))
+    with explained(f"can't write the savepoint {folder}", Key.SAVEPOINT_DIRECTORY):
+        files.make_folder(files.parent(folder))
         staged = folder if local is None else _staged(folder)
-        make_folder(staged)
+        files.make_folder(staged)
         try:
             moved, written = fill(snapshot, Bundle(staged, folder, inline_threshold))
             stored = replace(moved, kind=SnapshotKind.SAVEPOINT)
             data = metadata.encode(stored, folder)
             if local is None:
-                write_file(join(folder, metadata.METADATA), data)
+                files.write_file(files.join(folder, metadata.METADATA), data)
             else:
                 _finish(staged, data)
                 os.rename(staged, folder)
                 staged = folder
-                sync(parent(folder))
+                files.sync(files.parent(folder))
         except BaseException:
             with contextlib.suppress(OSError):
-                delete_folder(staged)
+                files.delete_folder(staged)
             raise
     return Stored(folder, stored, written + len(data))
 
@@ -157,10 +134,10 @@ def _copy_segments(snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
 
 
 def _staged(folder: str) -> str:
-    return join(parent(folder), f".{base_name(folder)}.{uuid.uuid4().hex[:8]}")
+    return files.join(files.parent(folder), f".{files.base_name(folder)}.{uuid.uuid4().hex[:8]}")
 
 
 def _finish(staged: str, data: bytes) -> None:
     """Put ``_metadata`` into a folder that is about to be renamed, and make both durable."""
-    write_file(join(staged, metadata.METADATA), data, durable=True)
-    sync(staged)
+    files.write_file(files.join(staged, metadata.METADATA), data, durable=True)
+    files.sync(staged)

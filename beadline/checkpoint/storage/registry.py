@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.state.segments.files import local_path
 
 
 class SharedFiles:
-    """Counts references to files.
-
-    A holder is a checkpoint's number. Register a checkpoint when its snapshot is taken, before it is written: until it
-    completes or fails its files are needed too.
-
-    :param folders: the folders whose files this job owns: its ``shared`` folder
+    """Counts references to files; those in ``folders`` are this job's own. A holder is a checkpoint's number. Register
+    a checkpoint when its snapshot is taken, before it is written: until it completes or fails its files are needed too.
     """
 
     def __init__(self, folders: Iterable[str]) -> None:
@@ -29,25 +24,9 @@ class SharedFiles:
         self._counts: Counter[str] = Counter()
         self._claimed: set[str] = set()
 
-    def __repr__(self) -> str:
-        return f"<SharedFiles: {len(self._counts)} files, {len(self._holders)} holders>"
-
-    @classmethod
-    def rebuilt(cls, folders: Iterable[str], retained: Iterable[Snapshot]) -> SharedFiles:
-        """The registry as it was, from the checkpoints that are still there."""
-        registry = cls(folders)
-        for snapshot in retained:
-            registry.register(snapshot.checkpoint_id, snapshot.files())
-        return registry
-
     def claim(self, files: Iterable[str]) -> None:
         """Own these files too, wherever they are: those of a snapshot that was restored in claim mode."""
         self._claimed.update(path for path in files if ".." not in path.split("/"))
-
-    @property
-    def claimed(self) -> frozenset[str]:
-        """The files that were claimed, whether they are still there or not."""
-        return frozenset(self._claimed)
 
     def register(self, holder: int, files: Iterable[str]) -> frozenset[str]:
         """A holder needs exactly these files from now on. Gives the files that nobody needs any more."""
@@ -79,9 +58,6 @@ class SharedFiles:
     def files(self) -> frozenset[str]:
         """All files that somebody needs."""
         return frozenset(self._counts)
-
-    def holders(self) -> tuple[int, ...]:
-        return tuple(self._holders)
 
 
 def _folder(folder: str) -> str:

@@ -13,10 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from beadline.checkpoint.cleanup.removal import remove_claimed, remove_metadata
-from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot, explained
+from beadline.checkpoint.directory.jobs import Trace
 from beadline.checkpoint.directory.lookup import Listed, folder_of
-from beadline.checkpoint.directory.trace import Trace
-from beadline.checkpoint.disk_errors import explained
 from beadline.checkpoint.ownership.lease import Fenced
 from beadline.checkpoint.storage.publishing import (
     DEFAULT_INLINE_THRESHOLD,
@@ -25,10 +24,7 @@ from beadline.checkpoint.storage.publishing import (
     publish_savepoint,
     savepoint_folder,
 )
-from beadline.checkpoint.storage.verify import Problem, verify
 from beadline.graph.program import Program
-
-__all__ = ["JobStorage"]
 
 
 class JobStorage(ABC):
@@ -39,8 +35,7 @@ class JobStorage(ABC):
     3. :meth:`leave_trace` if the job has finished, before anything is removed
     4. :meth:`release`, and :meth:`remove` if nobody can resume the job
 
-    :param inline_threshold: segments up to this size stay in ``_metadata``
-    :ivar survives_driver: whether a new driver can resume the job from here
+    Segments up to ``inline_threshold`` stay in ``_metadata``. If it survives the driver, a new one can resume the job.
     """
 
     survives_driver: bool
@@ -52,30 +47,18 @@ class JobStorage(ABC):
     # -- whose job it is
 
     @property
-    @abstractmethod
     def epoch(self) -> int:
         """Which driver of the job this is: counts from 1. 0 if there can be no other one."""
+        return 0
 
-    @abstractmethod
     def acquire(self, is_new: bool = False) -> None:
-        """Take the job, and fence the driver that had it.
+        """Take the job, and fence the driver that had it. If it is new, first remove what is left of a finished one."""
 
-        :param is_new: a new job begins here: first remove what is left of a finished one
-        """
-
-    @abstractmethod
     def check(self) -> None:
-        """Look whether this driver still has the job.
-
-        :raises Fenced: another driver took over; delete and publish nothing
-        :raises OSError: that is unknown now
-        """
+        """Look whether this driver still has the job: raises Fenced, or OSError if that is unknown now."""
 
     def check_if_reachable(self) -> None:
-        """The same, but the job goes on if that is unknown now.
-
-        :raises Fenced: another driver took over
-        """
+        """The same, but the job goes on if that is unknown now."""
         with contextlib.suppress(OSError):
             self.check()
 
@@ -87,11 +70,9 @@ class JobStorage(ABC):
             return True
         return False
 
-    @abstractmethod
     def show_life(self) -> None:
         """From now on others can see that the driver is alive."""
 
-    @abstractmethod
     def let_go(self) -> None:
         """The driver has ended, and nothing is said about how."""
 
@@ -101,21 +82,15 @@ class JobStorage(ABC):
 
     # -- the job's beginning and its end
 
-    @abstractmethod
     def begin(self, job_name: str, program: Program) -> None:
         """From now on this is the run of the program that counts, and it has not finished."""
 
-    @abstractmethod
     def leave_trace(self, trace: Trace) -> None:
         """The job has finished: note it for drivers that would resume it."""
 
     @abstractmethod
     def remove(self, comes_again: bool = False) -> bool:
-        """Remove the place of a job that has ended and kept no checkpoint; False if there is something left in it, or
-        another driver has it.
-
-        :param comes_again: another job may use the place
-        """
+        """Remove the place of a job that kept no checkpoint; False if it is not empty, or another driver has it."""
 
     # -- what people want to know of it later
 
@@ -140,19 +115,11 @@ class JobStorage(ABC):
 
     @abstractmethod
     def write(self, snapshot: Snapshot, copy_foreign: bool = False) -> Stored:
-        """Make a checkpoint complete, or raise and leave nothing that looks complete.
-
-        :param copy_foreign: copy segments of other folders to this job's, so that the snapshot it was restored from can
-            go
-        :raises Fenced: another driver took over; delete and commit nothing
-        """
+        """Make a checkpoint complete, or raise and leave nothing that looks complete. ``copy_foreign``: copy segments
+        of other folders to this job's, so that the snapshot it was restored from can go."""
 
     def write_savepoint(self, snapshot: Snapshot, directory: str, fill: Fill | None = None) -> Stored:
-        """Write a savepoint: a folder that holds all it needs, and can be moved and copied.
-
-        :param directory: where to put the folder
-        :param fill: puts the state into the folder; if it is None, the segments are copied as they are
-        """
+        """Write a savepoint to a folder of its own in ``directory``, which holds all it needs, and can be moved."""
         folder = savepoint_folder(directory, snapshot.job_id)
         return publish_savepoint(snapshot, folder, fill, self._inline_threshold)
 
@@ -168,10 +135,6 @@ class JobStorage(ABC):
     def highest_number(self) -> int:
         """The highest number that any checkpoint of the job has used, finished or not. New ones begin above it."""
 
-    def verify(self, snapshot: Snapshot) -> list[Problem]:
-        """What is wrong with a snapshot's files."""
-        return verify(snapshot)
-
     # -- removing
 
     @abstractmethod
@@ -184,13 +147,9 @@ class JobStorage(ABC):
 
     @abstractmethod
     def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
-        """What crashed or fenced drivers left, and nobody needs.
-
-        Call it with the job acquired and no step under way: segments of a step that is not sealed are needed by nobody
-        yet. While a checkpoint is being written nothing is an orphan.
-
-        :param referenced: files that are needed beyond those of the completed checkpoints
-        """
+        """What crashed or fenced drivers left, and nobody needs; ``referenced`` files are needed beyond those of the
+        completed checkpoints. Call it with the job acquired and no step under way: segments of a step that is not
+        sealed are needed by nobody yet. While a checkpoint is being written nothing is an orphan."""
 
     def discard_claimed(self, pointer: str) -> None:
         """A snapshot that the job has claimed is subsumed. Its files are the registry's affair."""

@@ -12,11 +12,10 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from beadline.common._types.base import TypeInformation
+from beadline.common._types.base import PickledBytesTypeInfo, TypeInformation
 from beadline.common._types.basic import BasicType, basic_type_info
 from beadline.common._types.collections import ListTypeInfo, MapTypeInfo, PrimitiveArrayTypeInfo
 from beadline.common._types.composite import TupleTypeInfo
-from beadline.common._types.opaque import PickledBytesTypeInfo
 from beadline.common._types.temporal import LocalTimeTypeInfo
 from beadline.common.time import Instant
 

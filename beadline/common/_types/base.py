@@ -1,4 +1,4 @@
-"""What every type description can do."""
+"""What every type description can do, the error for a value that does not fit it, and the type of any object."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from beadline.common.without_java import WithoutJava
-from beadline.errors import ConfigurationError, UnsupportedFeatureError
+from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
+
+_SHOWN = 80
 
 #: Checks a value and gives the one that the next function receives.
 Converter: TypeAlias = Callable[[Any], Any]
@@ -22,7 +24,6 @@ class TypeInformation(WithoutJava):
     """
 
     def get_java_type_info(self) -> Any:
-        """Not available: Beadline has no Java side that could describe the type."""
         raise UnsupportedFeatureError(
             f"{type(self).__name__}.get_java_type_info() needs Flink's JVM, which Beadline does not start. "
             "Use the TypeInformation itself; every Beadline API takes it."
@@ -85,13 +86,14 @@ class TypeInformation(WithoutJava):
         return hash((type(self).__name__, self._identity()))
 
 
+def same(value: Any) -> Any:
+    """The converter of a type that takes every value."""
+    return value
+
+
 def nullable(text: Formatter) -> Formatter:
     """``text``, with ``null`` for None."""
-
-    def format_nullable(value: Any) -> str:
-        return "null" if value is None else text(value)
-
-    return format_nullable
+    return lambda value: "null" if value is None else text(value)
 
 
 def checked_type(owner: str, role: str, candidate: object) -> TypeInformation:
@@ -109,3 +111,83 @@ def checked_types(owner: str, candidates: Sequence[object]) -> list[TypeInformat
     if isinstance(candidates, TypeInformation) or not isinstance(candidates, Sequence):
         raise ConfigurationError(f"{owner} takes a list of field types, got {candidates!r}; write [{candidates!r}].")
     return [checked_type(owner, f"type of field {index}", candidate) for index, candidate in enumerate(candidates)]
+
+
+class PickledBytesTypeInfo(TypeInformation):
+    """Any Python object. It is what a stream has when no type was declared."""
+
+    def converter(self) -> Converter | None:
+        return None
+
+    def java_text(self) -> Formatter:
+        return str
+
+    def __repr__(self) -> str:
+        return "PickledByteArrayTypeInfo"
+
+
+class ExternalTypeInfo(TypeInformation):
+    """A type that a table made; its values are those of the wrapped type."""
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        self._type_info = checked_type("ExternalTypeInfo", "wrapped type", type_info)
+
+    def converter(self) -> Converter | None:
+        return self._type_info.converter()
+
+    def formatter(self) -> Formatter:
+        return self._type_info.formatter()
+
+    def java_text(self) -> Formatter:
+        return self._type_info.java_text()
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self._type_info,)
+
+    def __repr__(self) -> str:
+        return f"ExternalTypeInfo<{self._type_info}>"
+
+
+# -- values that do not fit
+
+
+def shorten(value: object) -> str:
+    """``repr(value)``, cut to a length that fits a message."""
+    try:
+        text = repr(value)
+    except Exception as error:  # a broken __repr__ must not hide the mismatch
+        text = f"<{type(value).__name__} whose repr fails: {error!r}>"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+class ValueMismatchError(TypeMismatchError):
+    """A value that does not fit, with the path to it from the outermost declared type.
+
+    :ivar declared: the type that was declared at the place of the value
+    :ivar value: ``repr`` of the value, shortened
+    :ivar path: the steps from the outside in, such as ``("field 'f1'", "element 3")``
+    """
+
+    def __init__(self, declared: str, wanted: str, value: str, python_type: str, path: tuple[str, ...] = ()) -> None:
+        self.declared = declared
+        self.wanted = wanted
+        self.value = value
+        self.python_type = python_type
+        self.path = path
+        place = f" at {', '.join(path)}" if path else ""
+        super().__init__(
+            f"A value{place} is not of its declared type {declared}: got {value} of Python type {python_type}. "
+            f"{declared} takes {wanted}; convert the value before returning it, or declare another type."
+        )
+
+    def within(self, step: str) -> ValueMismatchError:
+        """The same mismatch, seen from one level further out."""
+        return ValueMismatchError(self.declared, self.wanted, self.value, self.python_type, (step, *self.path))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ValueMismatchError, (self.declared, self.wanted, self.value, self.python_type, self.path)
+
+
+def mismatch(declared: TypeInformation, wanted: str, value: object) -> ValueMismatchError:
+    """The error to raise for ``value`` where ``declared`` was promised; ``wanted`` says what would have been taken."""
+    return ValueMismatchError(repr(declared), wanted, shorten(value), type(value).__name__)

@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from beadline.common._types.base import Converter, Formatter, TypeInformation, nullable
+from beadline.common._types.base import Converter, Formatter, TypeInformation, mismatch, nullable
 from beadline.common._types.javatext import (
     boolean_text,
     decimal_text,
@@ -17,7 +17,6 @@ from beadline.common._types.javatext import (
     instant_text,
     to_float32,
 )
-from beadline.common._types.mismatch import mismatch
 from beadline.common.time import Instant
 from beadline.errors import ConfigurationError
 
@@ -70,7 +69,7 @@ class BasicTypeInfo(TypeInformation):
         return True
 
     def java_text(self) -> Formatter:
-        return _TEXTS[self._basic_type]
+        return _TEXTS.get(self._basic_type, str)
 
     def _identity(self) -> tuple[Any, ...]:
         return (self._basic_type,)
@@ -160,28 +159,21 @@ def _integer_converter(low: int, high: int) -> Callable[[TypeInformation], Conve
     return make
 
 
-def _big_int_converter(info: TypeInformation) -> Converter:
-    def convert(value: Any) -> int:
-        if type(value) is int:
-            return value
-        number = _as_int(value)
-        if number is None:
-            raise mismatch(info, "an int", value)
-        return number
+def _number_converter(
+    plain: type, number_of: Callable[[Any], Any], wanted: str
+) -> Callable[[TypeInformation], Converter]:
+    def make(info: TypeInformation) -> Converter:
+        def convert(value: Any) -> Any:
+            if type(value) is plain:
+                return value
+            number = number_of(value)
+            if number is None:
+                raise mismatch(info, wanted, value)
+            return number
 
-    return convert
+        return convert
 
-
-def _double_converter(info: TypeInformation) -> Converter:
-    def convert(value: Any) -> float:
-        if type(value) is float:
-            return value
-        number = _as_float(value)
-        if number is None:
-            raise mismatch(info, "a float or an int within its range", value)
-        return number
-
-    return convert
+    return make
 
 
 def _float_converter(info: TypeInformation) -> Converter:
@@ -247,9 +239,9 @@ _CONVERTERS: dict[BasicType, Callable[[TypeInformation], Converter]] = {
     BasicType.STRING: _string_converter,
     BasicType.BOOLEAN: _boolean_converter,
     BasicType.FLOAT: _float_converter,
-    BasicType.DOUBLE: _double_converter,
+    BasicType.DOUBLE: _number_converter(float, _as_float, "a float or an int within its range"),
     BasicType.CHAR: _char_converter,
-    BasicType.BIG_INT: _big_int_converter,
+    BasicType.BIG_INT: _number_converter(int, _as_int, "an int"),
     BasicType.BIG_DEC: _decimal_converter,
     BasicType.INSTANT: _instant_converter,
     **{kind: _integer_converter(*bounds) for kind, bounds in _BOUNDS.items()},
@@ -270,16 +262,9 @@ _PLAIN_TESTS = {
 
 
 _TEXTS: dict[BasicType, Formatter] = {
-    BasicType.STRING: str,
-    BasicType.BYTE: str,
     BasicType.BOOLEAN: boolean_text,
-    BasicType.SHORT: str,
-    BasicType.INT: str,
-    BasicType.LONG: str,
     BasicType.FLOAT: float_text,
     BasicType.DOUBLE: double_text,
-    BasicType.CHAR: str,
-    BasicType.BIG_INT: str,
     BasicType.BIG_DEC: decimal_text,
     BasicType.INSTANT: nullable(instant_text),
 }

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.common._types.annotations import annotation_of, type_of_annotation
-from beadline.common._types.base import Converter, Formatter, TypeInformation
-from beadline.common._types.composite import RowTypeInfo
-from beadline.common._types.mismatch import ValueMismatchError, mismatch
-from beadline.common._types.opaque import PickledBytesTypeInfo
+from beadline.common._types.base import (
+    Converter,
+    Formatter,
+    PickledBytesTypeInfo,
+    TypeInformation,
+    ValueMismatchError,
+    mismatch,
+)
+from beadline.common._types.composite import RowTypeInfo, fields_to_internal
 from beadline.common.types import Row
 from beadline.errors import ConfigurationError
 
@@ -24,10 +29,7 @@ _Missing: Any = type(dataclasses.MISSING)
 
 @dataclass(frozen=True)
 class ClassField:
-    """A field of a class.
-
-    :ivar default: whether the field has a default
-    """
+    """A field of a class, and whether it has a default."""
 
     name: str
     type: TypeInformation
@@ -98,7 +100,6 @@ class ClassTypeInfo(TypeInformation):
 
     @staticmethod
     def of(cls: Any) -> ClassTypeInfo:
-        """The type of a class as it is."""
         return _described(cls, ())
 
     def get_field_names(self) -> list[str]:
@@ -108,7 +109,6 @@ class ClassTypeInfo(TypeInformation):
         return [field.type for field in self.fields]
 
     def as_row(self) -> RowTypeInfo:
-        """The same fields as a row."""
         return RowTypeInfo(self.get_field_types(), self.get_field_names())
 
     def need_conversion(self) -> bool:
@@ -118,11 +118,7 @@ class ClassTypeInfo(TypeInformation):
         """The fields in order."""
         if obj is None:
             return None
-        values = [getattr(obj, field.name) for field in self.fields]
-        return tuple(
-            field.type.to_internal_type(value) if value is not None and field.type.need_conversion() else value
-            for field, value in zip(self.fields, values, strict=True)
-        )
+        return fields_to_internal(self.get_field_types(), [getattr(obj, field.name) for field in self.fields])
 
     def converter(self) -> Converter:
         return self.as_row().converter() if self.cls is None else _class_converter(self, self.cls)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from beadline.common._types.base import Converter, Formatter, TypeInformation, checked_type, nullable
+from beadline.common._types.base import (
+    Converter,
+    Formatter,
+    TypeInformation,
+    ValueMismatchError,
+    checked_type,
+    mismatch,
+    nullable,
+    same,
+)
 from beadline.common._types.basic import BasicType, BasicTypeInfo
 from beadline.common._types.javatext import sequence_text
-from beadline.common._types.mismatch import ValueMismatchError, mismatch
 from beadline.errors import ConfigurationError
 
-_PRIMITIVES = frozenset(
-    {
-        BasicType.BOOLEAN,
-        BasicType.BYTE,
-        BasicType.SHORT,
-        BasicType.INT,
-        BasicType.LONG,
-        BasicType.FLOAT,
-        BasicType.DOUBLE,
-        BasicType.CHAR,
-    }
-)
+_PRIMITIVES = frozenset(BasicType) - {BasicType.STRING, BasicType.BIG_INT, BasicType.BIG_DEC, BasicType.INSTANT}
 
 
 class ElementsTypeInfo(TypeInformation):
@@ -38,11 +34,7 @@ class ElementsTypeInfo(TypeInformation):
 
     def java_text(self) -> Formatter:
         text = nullable(self.elem_type.java_text())
-
-        def format_elements(value: Sequence[Any]) -> str:
-            return sequence_text(map(text, value))
-
-        return format_elements
+        return lambda elements: sequence_text(map(text, elements))
 
     def _identity(self) -> tuple[Any, ...]:
         return (self.elem_type,)
@@ -98,19 +90,12 @@ class ListTypeInfo(ElementsTypeInfo):
         checked = super().converter()
         if self.elem_type != BasicTypeInfo.BYTE_TYPE_INFO():
             return checked
-
-        def convert(value: Any) -> Any:  # PyFlink carries a list of bytes as `bytes`
-            return bytes(value) if isinstance(value, (bytes, bytearray)) else checked(value)
-
-        return convert
+        # PyFlink carries a list of bytes as `bytes`.
+        return lambda value: bytes(value) if isinstance(value, (bytes, bytearray)) else checked(value)
 
     def java_text(self) -> Formatter:
         text = super().java_text()
-
-        def format_list(value: Sequence[Any]) -> str:
-            return _signed_bytes_text(value) if isinstance(value, bytes) else text(value)
-
-        return format_list
+        return lambda value: _signed_bytes_text(value) if isinstance(value, bytes) else text(value)
 
 
 class MapTypeInfo(TypeInformation):
@@ -129,12 +114,9 @@ class MapTypeInfo(TypeInformation):
     def java_text(self) -> Formatter:
         key_text = nullable(self._key_type_info.java_text())
         value_text = nullable(self._value_type_info.java_text())
-
-        def format_map(mapping: dict[Any, Any]) -> str:
-            pairs = (f"{key_text(key)}={value_text(value)}" for key, value in mapping.items())
-            return sequence_text(pairs, "{", "}")
-
-        return format_map
+        return lambda mapping: sequence_text(
+            (f"{key_text(key)}={value_text(value)}" for key, value in mapping.items()), "{", "}"
+        )
 
     def _identity(self) -> tuple[Any, ...]:
         return self._key_type_info, self._value_type_info
@@ -183,8 +165,8 @@ def _bytes_converter(info: TypeInformation) -> Converter:
 
 
 def _map_converter(info: TypeInformation, key: Converter | None, value: Converter | None) -> Converter:
-    check_key = key or _same
-    check_value = value or _same
+    check_key = key or same
+    check_value = value or same
 
     def convert(mapping: Any) -> dict[Any, Any]:
         if not isinstance(mapping, dict):
@@ -202,10 +184,6 @@ def _map_converter(info: TypeInformation, key: Converter | None, value: Converte
         return converted
 
     return convert
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _signed_bytes_text(value: bytes) -> str:

@@ -32,7 +32,6 @@ def to_float32(value: float) -> float:
 
 
 def boolean_text(value: bool) -> str:
-    """``true`` or ``false``."""
     return "true" if value else "false"
 
 

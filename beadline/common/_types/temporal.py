@@ -8,9 +8,8 @@ import time
 from enum import Enum
 from typing import Any
 
-from beadline.common._types.base import Converter, Formatter, TypeInformation, nullable
+from beadline.common._types.base import Converter, Formatter, TypeInformation, mismatch, nullable
 from beadline.common._types.javatext import local_date_time_text, local_time_text, time_text, timestamp_text
-from beadline.common._types.mismatch import mismatch
 
 _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
 _MICROS = 1_000_000
@@ -27,28 +26,16 @@ def _date_converter(info: TypeInformation) -> Converter:
     return convert
 
 
-def _time_converter(info: TypeInformation) -> Converter:
-    def convert(value: Any) -> datetime.time:
-        if not isinstance(value, datetime.time):
-            raise mismatch(info, "a datetime.time", value)
+def _millisecond_converter(info: TypeInformation, kind: type[Any], *parts: str) -> Converter:
+    """Takes values of ``kind``, which has these parts and microseconds, and cuts them off after the millisecond."""
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise mismatch(info, f"a datetime.{kind.__name__}", value)
         micros = value.microsecond
-        if value.tzinfo is None and micros % 1000 == 0 and type(value) is datetime.time:
+        if value.tzinfo is None and micros % 1000 == 0 and type(value) is kind:
             return value
-        return datetime.time(value.hour, value.minute, value.second, micros - micros % 1000)
-
-    return convert
-
-
-def _timestamp_converter(info: TypeInformation) -> Converter:
-    def convert(value: Any) -> datetime.datetime:
-        if not isinstance(value, datetime.datetime):
-            raise mismatch(info, "a datetime.datetime", value)
-        micros = value.microsecond
-        if value.tzinfo is None and micros % 1000 == 0 and type(value) is datetime.datetime:
-            return value
-        return datetime.datetime(
-            value.year, value.month, value.day, value.hour, value.minute, value.second, micros - micros % 1000
-        )
+        return kind(*(getattr(value, part) for part in parts), micros - micros % 1000)
 
     return convert
 
@@ -118,7 +105,7 @@ class TimeTypeInfo(_ConvertedTypeInfo):
         return datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60, micros)
 
     def converter(self) -> Converter:
-        return _time_converter(self)
+        return _millisecond_converter(self, datetime.time, "hour", "minute", "second")
 
     def java_text(self) -> Formatter:
         return time_text
@@ -141,7 +128,7 @@ class TimestampTypeInfo(_ConvertedTypeInfo):
         return datetime.datetime.fromtimestamp(seconds).replace(microsecond=micros)
 
     def converter(self) -> Converter:
-        return _timestamp_converter(self)
+        return _millisecond_converter(self, datetime.datetime, "year", "month", "day", "hour", "minute", "second")
 
     def java_text(self) -> Formatter:
         return timestamp_text
@@ -161,19 +148,19 @@ class LocalTimeTypeInfo(TypeInformation):
         self._time_type = time_type
 
     def converter(self) -> Converter:
-        kind, wanted = _LOCAL_KINDS[self._time_type]
+        kind, _ = _LOCAL[self._time_type]
 
         def convert(value: Any) -> Any:
             if value is None or type(value) is kind:
                 return value
             if kind is datetime.date and isinstance(value, datetime.datetime):
                 return value.date()
-            raise mismatch(self, f"{wanted} or None", value)
+            raise mismatch(self, f"a datetime.{kind.__name__} or None", value)
 
         return convert
 
     def java_text(self) -> Formatter:
-        return nullable(_LOCAL_TEXTS[self._time_type])
+        return nullable(_LOCAL[self._time_type][1])
 
     def _identity(self) -> tuple[Any, ...]:
         return (self._time_type,)
@@ -182,14 +169,8 @@ class LocalTimeTypeInfo(TypeInformation):
         return f"LocalTimeTypeInfo<{self._time_type.name}>"
 
 
-_LOCAL_KINDS: dict[LocalTimeTypeInfo.TimeType, tuple[type, str]] = {
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE: (datetime.date, "a datetime.date"),
-    LocalTimeTypeInfo.TimeType.LOCAL_TIME: (datetime.time, "a datetime.time"),
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: (datetime.datetime, "a datetime.datetime"),
-}
-
-_LOCAL_TEXTS: dict[LocalTimeTypeInfo.TimeType, Formatter] = {
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE: datetime.date.isoformat,
-    LocalTimeTypeInfo.TimeType.LOCAL_TIME: local_time_text,
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: local_date_time_text,
+_LOCAL: dict[LocalTimeTypeInfo.TimeType, tuple[type, Formatter]] = {
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE: (datetime.date, datetime.date.isoformat),
+    LocalTimeTypeInfo.TimeType.LOCAL_TIME: (datetime.time, local_time_text),
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: (datetime.datetime, local_date_time_text),
 }

@@ -15,19 +15,18 @@ from beadline.errors import ConfigurationError
 E = TypeVar("E", bound=Enum)
 
 
-def write(configuration: Configuration, key: str, value: str | int | bool) -> None:
-    """Sets ``key`` to a text that a configuration file could hold as well."""
-    configuration.set_string(key, str(value).lower() if isinstance(value, bool) else str(value))
+def write(configuration: Configuration, key: str, value: str | int | bool | None) -> None:
+    """Sets ``key`` to a text that a configuration file could hold as well; None leaves it as it is."""
+    if value is not None:
+        configuration.set_string(key, str(value).lower() if isinstance(value, bool) else str(value))
 
 
 def read_milliseconds(configuration: Configuration, key: str, default: int) -> int:
-    """The duration under ``key``, in milliseconds."""
     number = configuration.get_duration_ms(key, None)
     return default if number is None else at_least(0, number, key)
 
 
 def read_int(configuration: Configuration, key: str, default: int, minimum: int) -> int:
-    """The whole number under ``key``, which must not be less than ``minimum``."""
     number = configuration.get_integer(key, None)
     return default if number is None else at_least(minimum, number, key)
 
@@ -53,7 +52,6 @@ def read_member(configuration: Configuration, key: str, default: E) -> E:
 
 
 def member_of(enum: type[E], value: object, what: str) -> E:
-    """``value`` if it is a member of ``enum``."""
     if isinstance(value, enum):
         return value
     names = ", ".join(f"{enum.__name__}.{name}" for name in enum.__members__)
@@ -61,14 +59,12 @@ def member_of(enum: type[E], value: object, what: str) -> E:
 
 
 def truth(value: object, what: str) -> bool:
-    """``value`` if it is True or False."""
     if isinstance(value, bool):
         return value
     raise ConfigurationError(f"The {what} must be True or False, not {value!r}.")
 
 
 def at_least(minimum: int, value: object, what: str) -> int:
-    """``value`` if it is an int and not less than ``minimum``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise ConfigurationError(f"{what} must be a whole number of at least {minimum}, not {value!r}.")
     return value

@@ -13,6 +13,7 @@ from pyspark.sql import types as t
 from beadline.common import Row
 from beadline.common import typeinfo as ti
 from beadline.common.typeinfo import TypeInformation, Types
+from beadline.common.types import new_row
 from beadline.connectors.source import BATCH, Position, StepSource
 from beadline.datastream.environment.folders import make_folder
 from beadline.errors import ConfigurationError, TypeMismatchError
@@ -64,12 +65,7 @@ class ParquetSource(StepSource):
         table = pq.ParquetFile(path).read_row_group(number).slice(first, end - first)
         for batch in table.to_batches(BATCH):
             columns = [column.to_pylist() for column in batch.columns]
-            rows = []
-            for values in zip(*columns, strict=True):
-                row = Row(*values)
-                row.set_field_names(self._names)
-                rows.append(row)
-            if rows:
+            if rows := [new_row(list(values), self._names) for values in zip(*columns, strict=True)]:
                 yield rows
 
 
@@ -89,7 +85,6 @@ def from_dataframe(env: StreamExecutionEnvironment, df: DataFrame, type_info: Ty
 
 
 def to_dataframe(stream: DataStream, job_name: str | None) -> DataFrame:
-    """Run the job and make a DataFrame of the stream's elements."""
     with stream.execute_and_collect(job_name) as results:  # type: ignore[union-attr]
         elements = list(results)
     session = find_session()

@@ -12,8 +12,8 @@ from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from beadline.errors import ConfigurationError
-from beadline.master import engines, poison
-from beadline.master.settings import JobSettings
+from beadline.master import engines, failures
+from beadline.master.definition import JobSettings
 from beadline.master.shipping.dependencies import Dependencies, PythonArchive, Requirements, python_file
 from beadline.master.upkeep.pacing import Limits
 from beadline.state import backend_settings
@@ -73,7 +73,7 @@ _EFFECTIVE = {
     STEP_FIRST_RECORDS,
     *(CHECKPOINT_KEYS - _CHECKPOINT_KEYS_WITHOUT_EFFECT),
     *backend_settings.KEYS,
-    *poison.KEYS,
+    *failures.POISON_KEYS,
     *restart.KEYS,
 }
 # Options set to their only supported value: no warning.
@@ -133,7 +133,7 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         limits=limits,
         checkpoints=checkpoints,
         restart=restart.restart_strategy(configuration, checkpointing=checkpoints.enabled),
-        poison=poison.PoisonSettings.from_configuration(configuration),
+        poison=failures.PoisonSettings.from_configuration(configuration),
         backend=_backend(configuration),
         dependencies=dependencies or Dependencies(),
     )
@@ -188,10 +188,10 @@ def of_restart_strategy(strategy: RestartStrategyConfiguration) -> Configuration
     elif isinstance(strategy, RestartStrategies.ExponentialDelayRestartStrategyConfiguration):
         prefix = "restart-strategy.exponential-delay"
         options.set_string(RESTART, "exponential-delay")
-        options.set_string(f"{prefix}.initial-backoff", _ms(strategy.get_initial_backoff()))
-        options.set_string(f"{prefix}.max-backoff", _ms(strategy.get_max_backoff()))
+        options.set_string(f"{prefix}.initial-backoff", _ms(strategy.initial_backoff))
+        options.set_string(f"{prefix}.max-backoff", _ms(strategy.max_backoff))
         options.set_float(f"{prefix}.backoff-multiplier", strategy.backoff_multiplier)
-        options.set_string(f"{prefix}.reset-backoff-threshold", _ms(strategy.get_reset_backoff_threshold()))
+        options.set_string(f"{prefix}.reset-backoff-threshold", _ms(strategy.reset_backoff_threshold))
         options.set_float(f"{prefix}.jitter-factor", strategy.jitter_factor)
         if strategy.attempts_before_reset_backoff is not None:
             options.set_integer(f"{prefix}.attempts-before-reset-backoff", strategy.attempts_before_reset_backoff)

@@ -1,13 +1,10 @@
-"""The settings of an environment: a typed view of its configuration, as ``ExecutionConfig`` is one."""
-
 from __future__ import annotations
 
 import os
 from typing import Self
 
 from beadline.common import Configuration, ExecutionConfig
-from beadline.common.cli_defaults import get_overrides
-from beadline.common.config_file import read_config_file
+from beadline.common.outer_options import get_overrides, read_config_file
 from beadline.common.restart_strategy import RestartStrategyConfiguration
 from beadline.common.without_java import WithoutJava
 from beadline.datastream.checkpoint_config import CheckpointConfig
@@ -46,7 +43,6 @@ class EnvironmentSettings(WithoutJava):
         return self._config
 
     def configure(self, configuration: Configuration) -> None:
-        """Take over settings."""
         self._configuration.add_all(configuration)
 
     def set_parallelism(self, parallelism: int) -> Self:
@@ -172,9 +168,6 @@ class EnvironmentSettings(WithoutJava):
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
         return self._time_characteristic
-
-    def _watermark_every(self) -> int:
-        return options.watermark_every(self._configuration)
 
     def _without_effect(self, what: str, why: str) -> None:
         self._notes[what] = f"{what} has no effect in Beadline: {why}"

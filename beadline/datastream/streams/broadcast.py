@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from beadline.api.process import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
@@ -40,18 +41,13 @@ class BroadcastStream:
         return f"<BroadcastStream with {names} of {self.input_stream!r}>"
 
 
+@dataclass(eq=False, repr=False)
 class BroadcastConnectedStream:
     """A stream, keyed or not, and a broadcast one: for example events and the rules for them."""
 
-    def __init__(
-        self,
-        non_broadcast_stream: DataStream,
-        broadcast_stream: BroadcastStream,
-        broadcast_state_descriptors: list[MapStateDescriptor],
-    ) -> None:
-        self.non_broadcast_stream = non_broadcast_stream
-        self.broadcast_stream = broadcast_stream
-        self.broadcast_state_descriptors = broadcast_state_descriptors
+    non_broadcast_stream: DataStream
+    broadcast_stream: BroadcastStream
+    broadcast_state_descriptors: list[MapStateDescriptor]
 
     def __repr__(self) -> str:
         return f"<BroadcastConnectedStream of {self.non_broadcast_stream!r} and {self.broadcast_stream!r}>"

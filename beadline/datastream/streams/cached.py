@@ -1,16 +1,15 @@
-"""Streams whose elements the first job keeps and later jobs read."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beadline.api.output_tag import OutputTag
+from beadline.common._types.base import same
 from beadline.connectors.cache import Cache, CacheSink, CacheSource
 from beadline.datastream.data_stream import DataStream
 from beadline.datastream.environment.folders import make_folder
-from beadline.datastream.streams.refusals import refuse_settings
+from beadline.datastream.streams.operator_settings import refuse_settings
 from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import flow_order
@@ -19,8 +18,6 @@ from beadline.master import engines
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
-
-__all__ = ["CachedDataStream"]
 
 
 class CachedDataStream(DataStream):
@@ -85,7 +82,7 @@ def resolve_caches(nodes: Iterable[Node], next_number: Callable[[], int], batch:
             copy.spec, copy.inputs = SourceSpec(CacheSource(frames), typed=True), []
             copy.parallelism, copy.single = len(frames), False
         else:
-            copy.spec = FunctionSpec("map", _identity, keyed=False)
+            copy.spec = FunctionSpec("map", same, keyed=False)
             sinks.append(
                 Node(
                     next_number(),
@@ -113,10 +110,6 @@ def _check_bounded(sinks: list[Node]) -> None:
                 f"cache() keeps a whole stream, and the source '{node.name}' never ends: use a bounded source, or "
                 "env.set_runtime_mode(RuntimeExecutionMode.BATCH) to read what is there now"
             )
-
-
-def _identity(value: Any) -> Any:
-    return value
 
 
 def _new_folder(env: StreamExecutionEnvironment) -> str:

@@ -1,12 +1,17 @@
-"""Results of a running job, one by one."""
+"""The elements of a stream, brought to the program."""
 
 from __future__ import annotations
 
 import queue
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from beadline.master.control import MasterControl
+from beadline.errors import GraphError
+from beadline.graph.specs import CollectSpec, Forward
+from beadline.master.client.control import MasterControl
+
+if TYPE_CHECKING:
+    from beadline.datastream.data_stream import DataStream
 
 
 class CloseableIterator:
@@ -57,3 +62,26 @@ class CloseableIterator:
             self._closed = True
             if not self._client.has_ended():
                 self._client.cancel().result()
+
+
+def collect(stream: DataStream, job_name: str | None, limit: int | None) -> CloseableIterator | list[Any]:
+    """See :meth:`DataStream.execute_and_collect`."""
+    if limit is not None and limit < 1:
+        raise GraphError(f"execute_and_collect(): limit must be at least 1, got {limit}")
+    env = stream._env
+    collector = f"collect-{env._next_number()}"
+    node = stream._apply("Collect Stream Sink", CollectSpec(collector), stream._type)._node("uid()")
+    node.uid = collector
+    # Flink collects in one subtask. If each subtask's elements can be collected where they are, nothing has to move:
+    # their order is the same.
+    edge = stream._edges[0]
+    if len(stream._edges) == 1 and isinstance(edge.partitioning, Forward):
+        node.parallelism, node.single = edge.source.parallelism, edge.source.single
+    else:
+        node.single = True
+    results = CloseableIterator(collector)
+    results._client = env._start(job_name, collected=results._offer)
+    if limit is None:
+        return results
+    with results:
+        return [element for _, element in zip(range(limit), results, strict=False)]

@@ -1,14 +1,11 @@
-"""Two streams into one operator."""
-
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from beadline.api.function import CoFlatMapFunction, CoMapFunction, KeySelector
+from beadline.api.function import CoFlatMapFunction, CoMapFunction
 from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream
+from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.checks import check_process_function
 from beadline.datastream.streams.keyed import KeyedStream
 from beadline.errors import GraphError
@@ -26,10 +23,7 @@ class ConnectedStreams:
         return f"<ConnectedStreams of {self.stream1!r} and {self.stream2!r}>"
 
     def key_by(
-        self,
-        key_selector1: Callable[[Any], Any] | KeySelector,
-        key_selector2: Callable[[Any], Any] | KeySelector,
-        key_type: TypeInformation | None = None,
+        self, key_selector1: Selector, key_selector2: Selector, key_type: TypeInformation | None = None
     ) -> ConnectedStreams:
         """Elements of both streams with equal keys meet in one subtask."""
         return ConnectedStreams(

@@ -1,10 +1,8 @@
-"""Joins of two keyed streams by an interval of event time."""
-
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from beadline.api.durations import as_milliseconds
+from beadline.api.arguments import as_milliseconds
 from beadline.api.join_functions import ProcessJoinFunction
 from beadline.api.output_tag import OutputTag
 from beadline.common.time import Duration, Time
@@ -79,12 +77,10 @@ class IntervalJoined:
         return f"{opening}{self._lower} ms, {self._upper} ms{closing}"
 
     def lower_bound_exclusive(self) -> IntervalJoined:
-        """Leave the lower bound itself out."""
         self._exclusive[0] = True
         return self
 
     def upper_bound_exclusive(self) -> IntervalJoined:
-        """Leave the upper bound itself out."""
         self._exclusive[1] = True
         return self
 
@@ -113,20 +109,12 @@ class IntervalJoined:
         lower, upper = self._lower + self._exclusive[0], self._upper - self._exclusive[1]
         if lower > upper:
             raise ConfigurationError(f"the interval {self._text()} of the join is empty, so nothing could match")
-        left_late, right_late = self._late_tags
-        spec = IntervalJoinSpec(
-            process_join_function,
-            lower,
-            upper,
-            (
-                left_late.tag_id if left_late is not None else None,
-                right_late.tag_id if right_late is not None else None,
-            ),
-        )
+        left, right = (None if tag is None else tag.tag_id for tag in self._late_tags)
+        spec = IntervalJoinSpec(process_join_function, lower, upper, (left, right))
         keys = same_key_type(self._left._hash, self._right._hash)
         inputs = TwoKeyedInputs(self._left._origin, self._right._origin, keys)
         result = inputs._apply("Interval Join", spec, output_type)
-        for tag in (left_late, right_late):
+        for tag in self._late_tags:
             if tag is not None:
                 result.get_side_output(tag)  # makes the type known, and refuses two types for one tag
         return result

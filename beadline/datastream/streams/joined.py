@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import chain, product, starmap
 from typing import Any, NoReturn
 
@@ -14,7 +14,7 @@ from beadline.api.window_functions import WindowFunction
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream
+from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.checks import check_function
 from beadline.datastream.streams.keyed import KeyedStream
 from beadline.datastream.streams.windowed import WindowedStream
@@ -44,7 +44,7 @@ class _TwoStreams:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._first!r} and {self._second!r}>"
 
-    def where(self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None) -> Where:
+    def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> Where:
         """The key of the first stream's elements."""
         check_function(key_selector, KeySelector)
         return Where(self, Hash(key_selector, key_type))
@@ -73,16 +73,14 @@ class CoGroupedStreams(_TwoStreams):
     _pairs = False
 
 
+@dataclass(eq=False)
 class Where:
     """A join that knows the key of its first stream."""
 
-    def __init__(self, streams: _TwoStreams, first_key: Hash) -> None:
-        self._streams = streams
-        self._first_key = first_key
+    _streams: _TwoStreams
+    _first_key: Hash
 
-    def equal_to(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
-    ) -> EqualTo:
+    def equal_to(self, key_selector: Selector, key_type: TypeInformation | None = None) -> EqualTo:
         """The key of the second stream's elements, which must equal the first stream's key."""
         check_function(key_selector, KeySelector)
         keys = same_key_type(self._first_key, Hash(key_selector, key_type))
@@ -93,12 +91,12 @@ class Where:
     apply = _missing("apply", "equal_to(…) and window(…)")
 
 
+@dataclass(eq=False)
 class EqualTo:
     """A join that knows both keys."""
 
-    def __init__(self, inputs: TwoKeyedInputs, pairs: bool) -> None:
-        self._inputs = inputs
-        self._pairs = pairs
+    _inputs: TwoKeyedInputs
+    _pairs: bool
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> JoinWindow | CoGroupWindow:
         """The windows in which elements meet.
@@ -121,12 +119,10 @@ class _WithWindow:
         return f"<{type(self).__name__} of {self._windows!r}>"
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Any:
-        """When windows are evaluated, instead of the assigner's default."""
         self._windows.trigger(trigger)
         return self
 
     def evictor(self, evictor: Any) -> Any:
-        """Which elements are taken out of a window before or after it is evaluated."""
         self._windows.evictor(evictor)
         return self
 

@@ -1,22 +1,21 @@
-"""Keyed streams: state and timers by key."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from beadline.api.function import KeySelector, ReduceFunction
+from beadline import datastream
+from beadline.api.function import ReduceFunction
 from beadline.api.process import KeyedProcessFunction
 from beadline.api.windows.assigner import WindowAssigner
-from beadline.api.windows.count_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from beadline.api.windows.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from beadline.common import Row
+from beadline.common._types.base import same
 from beadline.common.typeinfo import TypeInformation
-from beadline.datastream.data_stream import DataStream
-from beadline.datastream.streams.aggregations import PositionReduce
+from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.checks import check_function, check_process_function
-from beadline.datastream.streams.refusals import refuse_settings
+from beadline.datastream.streams.functions import FilterWithState, FlatMapWithState, MapWithState, PositionReduce
+from beadline.datastream.streams.operator_settings import refuse_settings
 from beadline.datastream.streams.sink import DataStreamSink
-from beadline.datastream.streams.with_state import FilterWithState, FlatMapWithState, MapWithState
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash
 
@@ -52,26 +51,23 @@ class KeyedStream(DataStream):
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         """A running sum of one field per key."""
-        return self._accumulate("sum", position_to_sum)
+        return self.reduce(PositionReduce("sum", position_to_sum))
 
     def min(self, position_to_min: int | str = 0) -> DataStream:
         """A running minimum of one field per key; the other fields are the first element's."""
-        return self._accumulate("min", position_to_min)
+        return self.reduce(PositionReduce("min", position_to_min))
 
     def max(self, position_to_max: int | str = 0) -> DataStream:
         """A running maximum of one field per key; the other fields are the first element's."""
-        return self._accumulate("max", position_to_max)
+        return self.reduce(PositionReduce("max", position_to_max))
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream:
         """The element with the smallest field so far; of equal ones the earlier."""
-        return self._accumulate("min_by", position_to_min_by)
+        return self.reduce(PositionReduce("min_by", position_to_min_by))
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream:
         """The element with the largest field so far; of equal ones the earlier."""
-        return self._accumulate("max_by", position_to_max_by)
-
-    def _accumulate(self, how: str, position: int | str) -> DataStream:
-        return self.reduce(PositionReduce(how, position))
+        return self.reduce(PositionReduce("max_by", position_to_max_by))
 
     def flat_map_with_state(
         self,
@@ -97,23 +93,19 @@ class KeyedStream(DataStream):
         """``func(element, state)`` gives ``(whether to keep the element, new state)``."""
         return self.filter(FilterWithState(func, state_type))
 
-    def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
-    ) -> KeyedStream:
+    def key_by(self, key_selector: Selector, key_type: TypeInformation | None = None) -> KeyedStream:
         return self._origin.key_by(key_selector, key_type)
 
     def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
         """Pairs of elements with one key whose times lie near each other:
         ``keyed1.interval_join(keyed2).between(Time.seconds(-5), Time.seconds(5)).process(…)``."""
-        from beadline.datastream.streams.interval_join import IntervalJoin
-
-        return IntervalJoin(self, other_stream)
+        return datastream.IntervalJoin(self, other_stream)
 
     # -- without the key
 
     def _values(self) -> DataStream:
         """The elements, still in the subtasks of their keys."""
-        return self.map(_identity, self._type).name("_keyed_stream_values_operator")
+        return self.map(same, self._type).name("_keyed_stream_values_operator")
 
     def project(self, *field_indexes: int) -> DataStream:
         return self._values().project(*field_indexes)
@@ -140,10 +132,7 @@ class KeyedStream(DataStream):
         return self._values().to_dataframe(job_execution_name)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-        """Windows per key."""
-        from beadline.datastream.streams.windowed import WindowedStream
-
-        return WindowedStream(self, window_assigner)
+        return datastream.WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
         """Windows of ``size`` elements of a key, a new one every ``slide`` elements if that is given."""
@@ -157,10 +146,6 @@ class KeyedStream(DataStream):
         raise GraphError("Cannot override partitioning for KeyedStream.")
 
     shuffle = rebalance = rescale = forward = broadcast = partition_custom = _fixed
-
-
-def _identity(value: Any) -> Any:
-    return value
 
 
 class _WithKey(KeyedProcessFunction):

@@ -1,5 +1,3 @@
-"""The join of a stream with a Spark DataFrame that does not change."""
-
 from __future__ import annotations
 
 import logging
@@ -12,11 +10,11 @@ import pyarrow as pa
 from beadline.api.function import KeySelector
 from beadline.api.join_functions import JoinFunction
 from beadline.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
-from beadline.datastream.data_stream import DataStream
+from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.checks import check_function
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import LookupSpec
-from beadline.runtime.operators.lookup_table import LookupTable
+from beadline.runtime.operators.lookup import LookupTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,7 +39,7 @@ class Lookup:
     def join(
         self,
         stream: DataStream,
-        key: Callable[[Any], Any] | KeySelector | None,
+        key: Selector | None,
         function: Callable[[Any, Any], Any] | JoinFunction | None,
         output_type: TypeInformation | None,
     ) -> DataStream:

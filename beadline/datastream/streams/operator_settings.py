@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from beadline.common.without_java import WithoutJava
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.streams.checks import checked_parallelism
+from beadline.errors import GraphError
 from beadline.graph.nodes import Node
 
 if TYPE_CHECKING:
@@ -51,3 +53,36 @@ class OperatorSettings(WithoutJava):
     def set_description(self, description: str) -> Self:
         self._node("set_description()").description = description
         return self
+
+
+# -- streams that are no operator: setting one raises, and says where to set it
+
+_SETTINGS = {
+    "set_parallelism": "Set parallelism",
+    "name": "Set name",
+    "get_name": "Get name",
+    "uid": "Set uid",
+    "set_uid_hash": "Set uid hash",
+    "set_max_parallelism": "Set max parallelism",
+    "force_non_parallel": "Set force non-parallel",
+    "set_buffer_timeout": "Set buffer timeout",
+    "start_new_chain": "Start new chain",
+    "disable_chaining": "Disable chaining",
+    "slot_sharing_group": "Setting slot sharing group",
+}
+
+
+def refuse_settings(cls: type, instead: str, **more: str) -> None:
+    """Make the methods for settings of an operator raise, and the methods named in ``more``.
+
+    :param instead: what to do instead
+    """
+    for name, what in {**_SETTINGS, **more}.items():
+        setattr(cls, name, _refusal(f"{what} for {cls.__name__} is not supported; {instead}"))
+
+
+def _refusal(text: str) -> Callable[..., NoReturn]:
+    def refused(self: Any, *_: Any, **__: Any) -> NoReturn:
+        raise GraphError(text)
+
+    return refused

@@ -61,8 +61,7 @@ def _check_node(node: PlanNode) -> None:
 
 
 def main_classes() -> dict[str, type]:
-    """Classes that the script defines; one that can't be pickled is left out, nobody can have instances of it in
-    flight."""
+    """Classes that the script defines. One that can't be pickled is left out: it has no instances in flight."""
     found = {}
     for name, value in list(vars(sys.modules["__main__"]).items()):
         if isinstance(value, type) and value.__module__ == "__main__":
@@ -75,8 +74,8 @@ def main_classes() -> dict[str, type]:
 
 
 def job_modules(plan: Plan) -> tuple[str, ...]:
-    """Top-level names of the modules that belong to the job: the script, what it imports that is not installed, and
-    what it added by hand."""
+    """Top-level names of the job's modules: the script, what it imports that is not installed, what it added by
+    hand."""
     names = {"__main__", *imported_user_modules(), *added_modules}
     for node in plan.nodes.values():
         for function in node.spec.functions():

@@ -7,6 +7,7 @@ Nothing is imported for that.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import site
@@ -19,16 +20,15 @@ from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from pathlib import Path
 
-from beadline.master.shipping.source_text import Mentioned, mentioned_in
-
 # Never part of a program, wherever they are.
 _NEVER = frozenset({"beadline", "pyflink", "pyspark", "py4j", "__main__", "__mp_main__"})
 _MODULE_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
 
 # Data files are shipped up to this; modules always are.
-MOST_DATA = 64 << 20
+_MOST_DATA = 64 << 20
 _MOST_NAMED_FILES = 2000
 _JUNK = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
+_LONGEST_NAME = 200
 
 
 @dataclass
@@ -51,18 +51,25 @@ class UserCode:
             return
         if not file.name.endswith(_MODULE_SUFFIXES):
             size = file.stat().st_size
-            if self._data + size > MOST_DATA:
+            if self._data + size > _MOST_DATA:
                 self.left_out.append(file)
                 return
             self._data += size
         self.files[inside] = file
 
+    def about_left_out(self) -> str:
+        size = sum(file.stat().st_size for file in self.left_out)
+        shown = ", ".join(str(file) for file in self.left_out[:3])
+        more = f" and {len(self.left_out) - 3} more" if len(self.left_out) > 3 else ""
+        return (
+            f"data files of the program's packages go to the workers up to {_MOST_DATA >> 20} MB; left out "
+            f"({size >> 20} MB): {shown}{more}. If functions need them, ship them with env.register_cached_file() or "
+            "env.add_python_archive()."
+        )
+
 
 def find_user_code(skip: frozenset[str] = frozenset()) -> UserCode:
-    """What the program in this process consists of, without its script.
-
-    :param skip: top-level modules to leave out
-    """
+    """What the program in this process consists of, without its script and the top-level modules to skip."""
     return _Search(skip).run()
 
 
@@ -189,7 +196,7 @@ class _Search:
         if module.is_package:
             self._add_folder(inside, file.parent)
             return
-        self._code.add(inside + _suffix_of(file), file)
+        self._code.add(inside + file.name[file.name.index(".") :], file)
         for inner, data in _named_nearby(file, mentioned):
             self._code.add(os.path.join(os.path.dirname(inside), inner), data)
 
@@ -249,10 +256,6 @@ def _module(file: object, folders: Iterable[str] | None) -> _Module | None:
     return _Module(os.path.abspath(file), inner) if file.endswith(_MODULE_SUFFIXES) else None
 
 
-def _suffix_of(file: Path) -> str:
-    return file.name[file.name.index(".") :]
-
-
 def _archive_with(file: str) -> Path | None:
     """The archive on the path that a file is in, if it is in one."""
     if os.path.exists(file):
@@ -300,3 +303,83 @@ def _named_nearby(module: Path, mentioned: Mentioned) -> Iterator[tuple[str, Pat
                         yield f"{inner}/{name}", file
         except OSError:  # no name of a file at all
             continue
+
+
+# -- what a module's source mentions
+
+
+@dataclass(frozen=True)
+class Mentioned:
+    """
+    :ivar imports: absolute names; of ``from a import b`` both ``a`` and ``a.b``, which may be a module or not
+    :ivar names_of_files: texts in a module that asks for its own path; any of them may name a file next to it
+    """
+
+    imports: frozenset[str] = frozenset()
+    names_of_files: frozenset[str] = frozenset()
+
+
+def mentioned_in(file: str, package: str) -> Mentioned:
+    """Read a source file of a package; one that can't be read or compiled mentions nothing."""
+    if not file.endswith(".py"):
+        return Mentioned()
+    try:
+        status = os.stat(file)
+    except OSError:
+        return Mentioned()
+    return _read(file, package, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=1024)
+def _read(file: str, package: str, _changed: int, _size: int) -> Mentioned:
+    try:
+        with open(file, "rb") as stream:
+            tree = ast.parse(stream.read())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return Mentioned()
+    imports: set[str] = set()
+    texts: set[str] = set()
+    asks_where = False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base(node, package)
+            if base is not None:
+                imports.add(base)
+                imports.update(f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+        elif isinstance(node, ast.Call):
+            imports.update(_imported_by_call(node, package))
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and 0 < len(node.value) < _LONGEST_NAME and "\n" not in node.value:
+                texts.add(node.value)
+        elif isinstance(node, ast.Name):
+            asks_where = asks_where or node.id == "__file__"
+        elif isinstance(node, ast.Attribute):
+            asks_where = asks_where or node.attr in ("getfile", "get_data", "files", "__file__")
+    return Mentioned(frozenset(imports), frozenset(texts) if asks_where else frozenset())
+
+
+def _base(node: ast.ImportFrom, package: str) -> str | None:
+    if node.level == 0:
+        return node.module
+    parts = package.split(".") if package else []
+    if node.level > len(parts):
+        return None
+    parts = parts[: len(parts) - node.level + 1]
+    return ".".join([*parts, node.module] if node.module else parts)
+
+
+def _imported_by_call(node: ast.Call, package: str) -> list[str]:
+    """``importlib.import_module("a.b")`` and ``__import__("a")``, where the name is written there."""
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if called not in ("import_module", "__import__") or not node.args:
+        return []
+    name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+    if not isinstance(name, str):
+        return []
+    relative = name.lstrip(".")
+    if relative == name:
+        return [name]
+    base = _base(ast.ImportFrom(module=relative or None, names=[], level=len(name) - len(relative)), package)
+    return [base] if base else []

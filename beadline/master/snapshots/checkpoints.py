@@ -1,10 +1,8 @@
-"""Checkpoints of a running job: asks the coordinator, and carries out what it decides.
+"""Checkpoints of a running job: what the coordinator has decided is done here, and what threads report is taken in.
 
-The job master calls a verb for everything that happens (``step_sealed``, ``written``, …), gets a list of actions, and
-carries them out in one place, :meth:`beadline.master.running.Running.do`; most of them are a verb here again
-(``taken``, ``complete``, …). All that runs in the job master's thread. Making output ready, writing and publishing take
-longer: threads do it, on data that does not change, and report to the job master's inbox. What each checkpoint has come
-to is in its :class:`~beadline.master.snapshots.records.Record`.
+All that runs in the job master's thread, called by :class:`beadline.master.running.Running`. Making output ready,
+writing and publishing take longer: threads do it, on data that does not change, and report to the job master's inbox.
+What each checkpoint has come to is in its :class:`~beadline.master.snapshots.records.Record`.
 """
 
 from __future__ import annotations
@@ -16,33 +14,32 @@ from concurrent.futures import wait
 
 from beadline.checkpoint.cleanup.disposal import dispose_savepoint
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
-from beadline.checkpoint.coordinator.actions import Action, CheckpointKind, Complete, NotifyAborted, Take, Triggered
+from beadline.checkpoint.coordinator.actions import (
+    Action,
+    CheckpointKind,
+    Complete,
+    FailureReason,
+    NotifyAborted,
+    Take,
+    Triggered,
+)
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
-from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.ownership.lease import Fenced
-from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.registry import SharedFiles
-from beadline.common.job_status import JobStatus
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
+from beadline.master.reporting.telling import first_line
 from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.records import Phase, Record, Records
-from beadline.master.snapshots.savepoints import CanonicalSavepoints, Exporter
 from beadline.master.snapshots.sinks import Sinks
-from beadline.master.snapshots.writing import Writing
-from beadline.master.telling import first_line
+from beadline.master.snapshots.writing import CanonicalSavepoints, Exporter, Writing
 
 _LOG = logging.getLogger("beadline")
 
 
 class Checkpoints:
-    """The checkpoints of one job, over all its executions.
-
-    :param savepoints: writes those in the canonical format
-    :param post: puts an event into the master's inbox
-    :ivar stopped_with: the savepoint that the job is to stop with is complete, and was of this kind
-    """
+    """The checkpoints of one job. ``stopped_with``: the kind of savepoint that is complete, and ends the job."""
 
     def __init__(
         self,
@@ -55,7 +52,8 @@ class Checkpoints:
         post: Callable[[Event], None],
     ) -> None:
         self.coordinator = coordinator
-        self.registry = SharedFiles([home.owned_folder()] if home.owned_folder() else [])
+        owned = home.storage.owned_folder()
+        self.registry = SharedFiles([owned] if owned else [])
         self.registry.claim(home.claimed_files)
         self.savepoints = savepoints
         self.stopped_with: CheckpointKind | None = None
@@ -68,60 +66,24 @@ class Checkpoints:
         self._ending: tuple[Request, str] | None = None
         self._completed_steps: list[int] = []
         self._aborted_steps: list[int] = []
-        for stored in home.completed:
-            self._adopt(stored, stored.pointer == home.claimed)
+        for stored in home.completed:  # of an earlier run and now this job's own, or the snapshot that it has claimed
+            id, claimed = stored.snapshot.checkpoint_id, stored.pointer == home.claimed
+            records.add(Record(id, CheckpointKind.CHECKPOINT, Phase.COMPLETE, stored=stored, claimed=claimed))
+            self.registry.register(id, stored.snapshot.files())
 
     def __repr__(self) -> str:
         return f"<Checkpoints {self.coordinator!r} in {self._storage!r}>"
 
-    def _adopt(self, stored: Stored, claimed: bool) -> None:
-        """A checkpoint of an earlier run that is now this job's own, or the snapshot that it has claimed."""
-        id = stored.snapshot.checkpoint_id
-        self._records.add(Record(id, CheckpointKind.CHECKPOINT, Phase.COMPLETE, stored=stored, claimed=claimed))
-        self.registry.register(id, stored.snapshot.files())
-
     # -- what happens to the job
-
-    def started(self, step: int) -> list[Action]:
-        return self.coordinator.start(self._clock(), step)
-
-    def restored(self, id: int | None, step: int) -> list[Action]:
-        return self.coordinator.restored(id, self._clock(), step)
 
     def job_failed(self) -> list[Action]:
         self.stopped_with = None
-        self._answer_the_end("the job failed before it ended, and may go on")
+        self.answer_the_end("the job failed before it ended, and may go on")
         self._completed_steps.clear()
         self._aborted_steps.clear()
         return self.coordinator.job_failed(self._clock())
 
-    def step_started(self, step: int) -> list[Action]:
-        return self.coordinator.step_started(step, self._clock())
-
-    def step_sealed(self, step: int, final: bool) -> list[Action]:
-        return self.coordinator.step_sealed(step, self._clock(), final)
-
-    def source_finished(self) -> list[Action]:
-        return self.coordinator.source_finished(self._clock())
-
-    def tick(self) -> list[Action]:
-        return self.coordinator.tick(self._clock())
-
-    def request(self, request: Request) -> list[Action]:
-        return self.coordinator.trigger(self._clock(), request.kind, request)
-
-    def last(self, request: Request) -> list[Action]:
-        """Take one more, after which the job is to end."""
-        self.coordinator.wind_down(self._clock())
-        return self.request(request)
-
     # -- what holds now
-
-    def seconds_to_wakeup(self) -> float | None:
-        """How long the coordinator has nothing to do."""
-        now = self._clock()
-        at = self.coordinator.next_wakeup(now)
-        return None if at is None else (at - now) / 1000
 
     @property
     def may_end(self) -> bool:
@@ -137,11 +99,11 @@ class Checkpoints:
     @property
     def newest(self) -> str | None:
         """Where the newest checkpoint to go on from is, even if the job has not heard of it yet."""
-        return self._records.newest({each.id for each in self.coordinator.completed})
-
-    def needed(self) -> frozenset[str]:
-        """The files that checkpoints need."""
-        return self.registry.files()
+        found = self.pointers
+        for record in self._records:
+            if not record.kind.is_savepoint and (stored := record.unheard) is not None:
+                found[record.id] = stored.pointer
+        return found[max(found)] if found else None
 
     def news(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What functions have not heard of yet: checkpoints that completed, and that were given up, by their steps."""
@@ -152,16 +114,15 @@ class Checkpoints:
 
     # -- what the threads report
 
-    def prepared(self, event: Prepared) -> list[Action]:
+    def prepared(self, event: Prepared) -> None:
         """The sinks' output of a checkpoint is ready: write it, unless it was given up meanwhile."""
         record = self._records[event.id]
         record.work = None
         if record.phase is Phase.GIVEN_UP:
             self._forget(record)
-            return []
-        record.prepared = event.snapshot
-        self._writing.write(record, event.snapshot)
-        return []
+        else:
+            record.prepared = event.snapshot
+            self._writing.write(record, event.snapshot)
 
     def written(self, event: Written) -> list[Action]:
         record = self._records.get(event.id)
@@ -189,10 +150,10 @@ class Checkpoints:
         )
         return self.coordinator.failed(event.id, reason, self._clock(), first_line(event.error))
 
-    def published(self, event: Published) -> list[Action]:
+    def published(self, event: Published) -> None:
         record = self._records.get(event.id)
         if record is None or record.phase is not Phase.PUBLISHING:
-            return []  # of an execution that failed; restoring has published it again
+            return  # of an execution that failed; restoring has published it again
         self._no_more_publishing(record)
         if isinstance(event.error, EngineLostError):
             raise event.error
@@ -201,7 +162,6 @@ class Checkpoints:
                 f"the output of checkpoint {event.id} could not be published: {first_line(event.error)}"
             ) from event.error
         self._sinks.published(event.id)
-        return []
 
     # -- the effects of actions
 
@@ -209,10 +169,7 @@ class Checkpoints:
         self._records.add(Record(action.id, action.kind, request=action.request))
 
     def taken(self, take: Take, snapshot: Snapshot, exporter: Exporter) -> None:
-        """Make a snapshot durable, in threads.
-
-        :param exporter: what writes a savepoint's state in workers
-        """
+        """Make a snapshot durable, in threads; ``exporter`` writes a savepoint's state in workers."""
         record = self._records[take.id]
         record.taken = snapshot
         self.registry.register(take.id, snapshot.files())
@@ -270,10 +227,7 @@ class Checkpoints:
             self._forget(record)
 
     def discard(self, id: int) -> frozenset[str]:
-        """Remove a checkpoint. What can't be removed now is an orphan later.
-
-        :returns: the files that no other one needs
-        """
+        """Remove a checkpoint; gives the files that no other needs. What can't be removed now is an orphan later."""
         record = self._records.get(id)
         if record is None or (record.claimed and self._over):
             return frozenset()  # no newer one has replaced what was claimed: it stays for the next start
@@ -342,10 +296,7 @@ class Checkpoints:
     # -- the end
 
     def close(self, end: End, patience: float | None = None) -> list[Action]:
-        """The job is over: no thread works for it any more.
-
-        :param patience: seconds to wait at most for threads that talk to the engine
-        """
+        """The job is over: no thread works for it any more. Those that talk to the engine get ``patience`` seconds."""
         for record in self._records:
             if record.kind.is_savepoint and record.work is not None:
                 self.savepoints.cancel(record.id)  # what is not complete by now is not needed any more
@@ -354,8 +305,8 @@ class Checkpoints:
         return self.coordinator.stop(self._clock(), end)
 
     def is_resumable(self, end: End) -> bool:
-        """Whether a checkpoint is left to resume from, now that it is closed; removes what appeared after the last
-        look into the inbox and is not to stay."""
+        """Whether a checkpoint is left to resume from, after :meth:`close`; removes what nobody heard of and is not to
+        stay."""
         keeps = self.coordinator.settings.retention.keeps(end)
         left = bool(self.coordinator.completed)
         for record in self._records:
@@ -378,11 +329,8 @@ class Checkpoints:
         self._writing.abandon()
         return self.coordinator.job_failed(self._clock())
 
-    def answer_the_end(self, status: JobStatus) -> None:
+    def answer_the_end(self, problem: str = "") -> None:
         """The caller that asked for a savepoint to end the job with gets its answer when the job has ended."""
-        self._answer_the_end("" if status in (JobStatus.FINISHED, JobStatus.CANCELED) else f"the job is {status.name}")
-
-    def _answer_the_end(self, problem: str) -> None:
         ending, self._ending = self._ending, None
         if ending is None:
             return

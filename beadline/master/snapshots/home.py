@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import logging
+import time
+import uuid
 from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
 
-from beadline.checkpoint.cleanup.claiming import check_claimable, claimable
-from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.coordinator.retained import CompletedCheckpoint
-from beadline.checkpoint.directory.lookup import Listed, folder_of, read_snapshot
-from beadline.checkpoint.directory.trace import Trace
-from beadline.checkpoint.settings import CheckpointSettings, ClaimMode
+from beadline.checkpoint.cleanup.disposal import check_claimable, claimable
+from beadline.checkpoint.contents.metadata import METADATA
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.directory.jobs import (
+    CheckpointDirectory,
+    Job,
+    Trace,
+    choose,
+    job_in,
+    listing,
+    refuse_finished,
+    time_text,
+)
+from beadline.checkpoint.directory.lookup import Listed, canonical, folder_of, read_snapshot
+from beadline.checkpoint.ownership.holder import Pause, holder_of
+from beadline.checkpoint.ownership.lease import Claim, newest_claim
+from beadline.checkpoint.settings import CheckpointSettings, ClaimMode, Key, Storage
+from beadline.checkpoint.storage.durable import verify
+from beadline.checkpoint.storage.file_system import FileJobStorage
+from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.publishing import Stored
-from beadline.errors import BeadlineError
+from beadline.checkpoint.storage.storage import JobStorage
+from beadline.errors import BeadlineError, ConfigurationError
 from beadline.graph.program import Program
-from beadline.master.snapshots.beginning import Beginning, find_beginning, storage_of
+from beadline.state.segments.files import is_folder, join, size_of
 
 _LOG = logging.getLogger("beadline")
 
 Accept = Callable[[str, Snapshot], None]
+LATEST = "latest"
 
 
 class Home:
@@ -29,9 +48,7 @@ class Home:
     it was told to claim it: then that is its first checkpoint.
 
     :param accept: looks at what the job would start from, and raises if it can't
-    :param program: whose job it is
-    :param beginning: what :func:`~.beginning.find_beginning` has found, if it was asked already
-    :ivar storage: its checkpoints and state, and the right to write them
+    :param beginning: what :func:`find_beginning` has found, if it was asked already
     :ivar start: what the job starts from; None for the beginning
     :ivar completed: checkpoints of its own that are already there, oldest first
     :ivar claimed: where the snapshot that the job has claimed is
@@ -86,10 +103,8 @@ class Home:
             self.completed = [Stored(self.claimed, self.start, 0)]
 
     def _continue(self) -> None:
-        """Go on in the job's own folder, whose lease is held.
-
-        Listed again: the former driver may have completed one more before it was fenced.
-        """
+        """Go on in the job's own folder, whose lease is held. What is there is listed again: the former driver may have
+        completed one more before it was fenced."""
         listed = self.storage.completed()
         if self._newest:
             self.pointer, self.start = self._newest_good(listed)
@@ -100,54 +115,37 @@ class Home:
         files = {path for stored in self.completed for path in stored.snapshot.files()}
         self.claimed_files = claimable(path for path in files if not self._is_in_own_folder(path))
 
-    def __repr__(self) -> str:
-        return f"<Home of job {self.job_id} in {self.storage!r}>"
-
     @property
     def next_id(self) -> int:
         """The number of the next checkpoint: above all that were ever used in the folder."""
         used = self.start.checkpoint_id if self.start is not None else 0
         return max(used, self.storage.highest_number()) + 1
 
-    def recovery_points(self) -> list[CompletedCheckpoint]:
-        return [CompletedCheckpoint(s.snapshot.checkpoint_id, s.snapshot.step) for s in self.completed]
-
     # -- what to start from
 
     def _newest_good(self, listed: list[Listed]) -> tuple[str, Snapshot]:
         for entry in listed:
-            if entry.snapshot is None:
-                _LOG.warning("%s can't be used, so the one before it is tried: %s", entry.pointer, entry.problem)
-                continue
-            problems = self.storage.verify(entry.snapshot)
-            if not problems:
+            problems = [entry.problem] if entry.snapshot is None else verify(entry.snapshot)
+            if entry.snapshot is not None and not problems:
                 return entry.pointer, entry.snapshot
             _LOG.warning("%s can't be used, so the one before it is tried: %s", entry.pointer, problems[0])
         raise SnapshotError(f"none of the {len(listed)} checkpoints in {self._settings.directory} can be read")
 
     def _check(self, pointer: str, snapshot: Snapshot) -> None:
-        problems = self.storage.verify(snapshot)
+        problems = verify(snapshot)
         if problems:
             more = f", and {len(problems) - 1} more problems" if len(problems) > 1 else ""
             raise SnapshotError(f"{pointer} can't be restored: {problems[0]}{more}")
 
     def _is_in_own_folder(self, path: str) -> bool:
-        folder = self.owned_folder().partition("?")[0]
+        folder = self.storage.owned_folder().partition("?")[0]
         return bool(folder) and path.startswith(folder + "/")
 
     def read(self, pointer: str) -> Snapshot:
         """A checkpoint of the job, or the snapshot that it has claimed."""
         return read_snapshot(pointer) if pointer == self.claimed else self.storage.read(pointer)
 
-    # -- segments of state
-
-    def state_folder(self, attempt: int, one_machine: bool) -> str:
-        """Where the segments of an execution go: a folder that all executors reach."""
-        return self.storage.state_folder(attempt, one_machine)
-
-    def owned_folder(self) -> str:
-        """Files below it may be deleted when nobody needs them."""
-        return self.storage.owned_folder()
+    # -- removing
 
     def drop_orphans(self, needed: set[str]) -> None:
         """Remove what failed attempts have left. No step may be under way."""
@@ -170,14 +168,6 @@ class Home:
             _LOG.warning("unneeded files could not be deleted: %s", error)
 
     # -- the end
-
-    def hold(self) -> None:
-        """From now on others can see that the job's driver is alive."""
-        self.storage.show_life()
-
-    def let_go(self) -> None:
-        """The driver has ended, however it did."""
-        self.storage.let_go()
 
     def note_finish(self, now: int) -> None:
         """The job has finished and all its output is visible. Call it before anything is removed: a crash in between
@@ -206,3 +196,168 @@ class Home:
             self.storage.remove(comes_again=again)
         except (SnapshotError, OSError) as error:
             _LOG.warning("the job has ended, but its folder could not be removed: %s", error)
+
+
+# -- what a job starts from, found before anything is made and before another driver is fenced
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Where a job begins.
+
+    :ivar pointer: what it starts from, with the snapshot; None for the beginning
+    :ivar own: it goes on in its own folder, from a checkpoint of its own
+    :ivar newest: start from the newest good checkpoint there, even if that is newer than the one that was found
+    :ivar watched: the folder that no other driver may take meanwhile; empty if that does not matter
+    :ivar claim: the newest lease there
+    """
+
+    job_id: str
+    pointer: str | None = None
+    snapshot: Snapshot | None = None
+    own: bool = False
+    newest: bool = False
+    watched: str = ""
+    claim: Claim | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is still as it was found. Starting Spark takes some seconds, and others start drivers too."""
+        return not self.watched or newest_claim(self.watched) == self.claim
+
+
+def find_beginning(
+    settings: CheckpointSettings, job_name: str, program: Program, pause: Pause = time.sleep
+) -> Beginning:
+    """Find out where a job begins, or refuse to start it.
+
+    - from ``latest``: the newest checkpoint of the job with the chosen id, or else of the one job in the directory that
+      is a run of this program; not if its driver is alive
+    - from a checkpoint that was named: if it is in the folder that its job would use now, that job goes on, and
+      the driver that has it is fenced; the same from a job's folder, which stands for the newest checkpoint in it
+    - from anything else, or nothing: a new job begins, in a folder that no other job has
+    """
+    directory = _directory_of(settings)
+    pointer = settings.restore_path or None
+    if pointer == LATEST:
+        if directory is None:
+            raise ConfigurationError(
+                "'latest' looks for checkpoints in execution.checkpointing.dir, which is not set: set it, or name the "
+                "path of a checkpoint"
+            )
+        return _latest(directory, settings.job_id, job_name, program, pause)
+    job = _in_folder(directory, settings.job_id, pointer) if directory is not None and pointer is not None else None
+    if job is not None and job.newest is not None:
+        return Beginning(job.job_id, job.newest.pointer, job.snapshot, own=True, newest=True)
+    snapshot = read_snapshot(pointer) if pointer is not None else None
+    if directory is None:
+        return Beginning(settings.job_id or uuid.uuid4().hex, pointer, snapshot)
+    if snapshot is not None and settings.job_id in (None, snapshot.job_id) and _is_in_use(directory, snapshot):
+        return Beginning(snapshot.job_id, pointer, snapshot, own=True)
+    if settings.job_id is None and settings.create_subdirectory:
+        return Beginning(uuid.uuid4().hex, pointer, snapshot)
+    return _new_in_known_folder(directory, settings.job_id, pointer, snapshot, pause)
+
+
+def _latest(
+    directory: CheckpointDirectory, job_id: str | None, job_name: str, program: Program, pause: Pause
+) -> Beginning:
+    if job_id is None:
+        job = choose(directory.jobs(), job_name, program, directory.path)
+    else:
+        job = _with_id(directory, job_id)
+    claim = newest_claim(job.folder)
+    refuse_finished(job)
+    snapshot, newest = job.snapshot, job.newest
+    assert newest is not None
+    holder = holder_of(job.folder, pause=pause)
+    if holder is not None:
+        raise SnapshotError(
+            f"'latest' is a checkpoint of job '{job.name}' ({job.job_id}), which still runs: {holder}. Stop that "
+            f"driver first; or take the job from it by naming the folder: -s {job.folder}"
+        )
+    return Beginning(job.job_id, newest.pointer, snapshot, True, True, job.folder, claim)
+
+
+def _with_id(directory: CheckpointDirectory, job_id: str) -> Job:
+    job = job_in(directory.job_folder(job_id), job_id)
+    if job is not None:
+        return job
+    none = f"'latest' found no checkpoint of job '{job_id}' ({Key.JOB_ID}) in {directory.path}"
+    others = sorted(directory.jobs(), key=lambda job: job.time, reverse=True)
+    if not others:
+        raise SnapshotError(
+            f"{none}: it never took one there, or it was cancelled or failed and kept none. Start it without -s"
+        )
+    raise SnapshotError(
+        f"{none}. Other jobs are there:\n{listing(others)}\n"
+        "If one of them is meant, name its id, or its checkpoint with -s PATH; else start the program without -s"
+    )
+
+
+def _in_folder(directory: CheckpointDirectory, job_id: str | None, pointer: str) -> Job | None:
+    """The job whose folder was named. A checkpoint of a living job would be gone before the new driver has started."""
+    folder = canonical(pointer)
+    if not is_folder(folder) or size_of(join(folder, METADATA)) is not None:
+        return None
+    job = job_in(folder)
+    if job is None or directory.job_folder(job.job_id) != folder or job_id not in (None, job.job_id):
+        return None
+    refuse_finished(job)
+    return job
+
+
+def _is_in_use(directory: CheckpointDirectory, snapshot: Snapshot) -> bool:
+    """Whether the snapshot is a checkpoint in the folder that its job would use now."""
+    if snapshot.kind is not SnapshotKind.CHECKPOINT:
+        return False
+    listed = directory.completed(snapshot.job_id)
+    return any(e.checkpoint_id == snapshot.checkpoint_id and e.snapshot == snapshot for e in listed)
+
+
+def _new_in_known_folder(
+    directory: CheckpointDirectory,
+    job_id: str | None,
+    pointer: str | None,
+    snapshot: Snapshot | None,
+    pause: Pause,
+) -> Beginning:
+    """A new job in a folder that another may have: one folder, one job."""
+    made = job_id or uuid.uuid4().hex
+    folder = directory.job_folder(made)
+    claim = newest_claim(folder)
+    there = job_in(folder)
+    if there is not None and there.has_finished:
+        there = None
+    holder = holder_of(folder, pause=pause) if there is None else None
+    if there is None and holder is None:
+        return Beginning(made, pointer, snapshot, watched=folder, claim=claim)
+    if job_id is not None:
+        what, other = f"job id '{job_id}' is taken", f"another {Key.JOB_ID}"
+    else:
+        what = f"{folder} is for one job, because execution.checkpointing.create-subdir is false"
+        other = "another execution.checkpointing.dir"
+    if there is None:
+        raise SnapshotError(f"{what}, and a driver runs there: {holder}. Stop that driver first, or choose {other}")
+    assert there.newest is not None
+    raise SnapshotError(
+        f"{what}, and there is a checkpoint already: {there.newest.pointer} of job '{there.name}' ({there.program}), "
+        f"{time_text(there.time)}. Go on from it with -s latest, or choose {other}; to begin again from nothing, "
+        f"remove {folder} first"
+    )
+
+
+def _directory_of(settings: CheckpointSettings) -> CheckpointDirectory | None:
+    """Where jobs keep their checkpoints; None if that is each driver's memory."""
+    if settings.storage is not Storage.FILESYSTEM:
+        return None
+    assert settings.directory is not None
+    return CheckpointDirectory(settings.directory, settings.create_subdirectory)
+
+
+def storage_of(settings: CheckpointSettings, job_id: str) -> JobStorage:
+    """The place of a job, of the kind that its settings choose."""
+    directory = _directory_of(settings)
+    if directory is None:
+        return MemoryJobStorage(job_id, settings.max_state_size)
+    return FileJobStorage(directory, job_id, settings.inline_threshold)

@@ -86,9 +86,6 @@ class Records:
     def __init__(self) -> None:
         self._records: dict[int, Record] = {}
 
-    def __repr__(self) -> str:
-        return f"<Records: {', '.join(f'{r.id} {r.phase.value}' for r in self) or 'none'}>"
-
     def __iter__(self) -> Iterator[Record]:
         return iter(list(self._records.values()))
 
@@ -98,9 +95,8 @@ class Records:
     def get(self, id: int) -> Record | None:
         return self._records.get(id)
 
-    def add(self, record: Record) -> Record:
+    def add(self, record: Record) -> None:
         self._records[record.id] = record
-        return record
 
     def remove(self, record: Record) -> None:
         self._records.pop(record.id, None)
@@ -108,14 +104,3 @@ class Records:
     def sink_data(self) -> list[Any]:
         """What all of them hold for the sinks."""
         return [snapshot.committables() for record in self for snapshot in record.snapshots]
-
-    def newest(self, completed: set[int]) -> str | None:
-        """Where the newest checkpoint to go on from is, even if the job has not heard of it yet.
-
-        :param completed: the numbers of those that count
-        """
-        found = {r.id: r.stored.pointer for r in self if r.stored is not None and r.id in completed}
-        for record in self:
-            if not record.kind.is_savepoint and (stored := record.unheard) is not None:
-                found[record.id] = stored.pointer
-        return found[max(found)] if found else None

@@ -23,7 +23,7 @@ from beadline.checkpoint.storage.storage import JobStorage
 from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec
-from beadline.master.engine import Engine
+from beadline.master.engines.engine import Engine
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
 

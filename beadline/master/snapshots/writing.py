@@ -6,32 +6,38 @@ job master's inbox; they change nothing else.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
-from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.contents import canonical
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.coordinator.actions import Take
 from beadline.checkpoint.settings import CheckpointSettings, ClaimMode
-from beadline.checkpoint.storage.publishing import Stored
+from beadline.checkpoint.storage.durable import Bundle
+from beadline.checkpoint.storage.publishing import Fill, Stored
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.common.savepoint_format_type import SavepointFormatType
+from beadline.master.engines.engine import Engine
+from beadline.master.engines.threads import Threads
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
+from beadline.master.reporting.telling import first_line
 from beadline.master.snapshots.records import Phase, Record
-from beadline.master.snapshots.savepoints import CanonicalSavepoints, Exporter
 from beadline.master.snapshots.sinks import Sinks
-from beadline.master.threads import Threads
+from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
+from beadline.runtime.short_tasks.exporting import Export, Exported
 
 # As many savepoints as are written at once.
 _SAVEPOINTS = 4
+Task = tuple[Export, ...]
+#: Gives what exports a task's share in a worker of the execution that runs.
+Exporter = Callable[[], Callable[[Task], list[Exported]]]
 
 
 class Writing:
-    """Moves records from phase to phase, as far as threads do it.
-
-    :param savepoints: writes those in the canonical format
-    :param post: puts an event into the job master's inbox
-    """
+    """Moves records from phase to phase, as far as threads do it, and posts to the job master's inbox."""
 
     def __init__(
         self,
@@ -102,10 +108,7 @@ class Writing:
         self._publisher.submit(int).result()
 
     def end(self, patience: float | None) -> None:
-        """Wait until all threads are done.
-
-        :param patience: seconds to wait at most for threads that talk to the engine
-        """
+        """Wait until all threads are done; for those that talk to the engine ``patience`` seconds at most."""
         self._writers.shutdown(wait=True)
         for threads in (self._savers, self._publisher):
             threads.end(patience)
@@ -114,3 +117,63 @@ class Writing:
         """Wait for nothing."""
         for threads in (self._writers, self._savers, self._publisher):
             threads.shutdown(wait=False)
+
+
+class CanonicalSavepoints:
+    """Writes the state of savepoints as Parquet, one or several at a time."""
+
+    def __init__(self, engine: Engine, group: str) -> None:
+        self._engine = engine
+        self._group = f"{group}-savepoint"
+        self._lock = threading.Lock()
+        self._under_way: dict[int, ShortTasks[Task, list[Exported]]] = {}
+        self._cancelled: set[int] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether one is being written; merging waits meanwhile, so that a slot stays free for the steps."""
+        return bool(self._under_way)
+
+    def filler(self, take: Take, exporter: Exporter) -> Fill:
+        """Puts the state of a savepoint into its folder. Runs in a thread of the savepoint's own."""
+        return partial(self._fill, take, exporter)
+
+    def cancel(self, id: int) -> None:
+        """The savepoint is not needed any more; if it has not begun, it does not begin."""
+        with self._lock:
+            self._cancelled.add(id)
+            tasks = self._under_way.get(id)
+        if tasks is not None:
+            tasks.stop()
+
+    def _fill(self, take: Take, exporter: Exporter, snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
+        """Put a snapshot's state into a savepoint's folder.
+
+        1. cut it into tasks
+        2. let workers write the files, and make them durable
+        3. refer to the files that they name; all other files come from failed tries, and are removed
+        """
+        planned = canonical.tasks_of(snapshot, bundle.folder)
+        # A job that is to end runs no steps that would need a slot.
+        slots = self._engine.slots if take.kind.ends_job else max(1, self._engine.slots - 1)
+        tasks: ShortTasks[Task, list[Exported]] = ShortTasks(
+            self._engine, f"{self._group}-{take.id}", f"write savepoint {take.id}", slots, exporter
+        )
+        with self._lock:
+            if take.id in self._cancelled:
+                raise SnapshotError("the savepoint was given up")
+            self._under_way[take.id] = tasks
+        try:
+            results = tasks.run(planned, until_quiet=True)
+        except GivenUp as error:
+            raise SnapshotError("the savepoint was given up") from error
+        except Exception as error:
+            raise SnapshotError(f"state can't be written to the savepoint: {first_line(error)}") from error
+        finally:
+            with self._lock:
+                del self._under_way[take.id]
+        exports = [export for task in planned for export in task]
+        exported = [each for share in results for each in share]
+        made = canonical.take_in(snapshot, exports, exported, bundle.published)
+        canonical.settle(bundle.folder, made)
+        return made, sum({segment.path: segment.size for segment in made.segments if segment.path is not None}.values())

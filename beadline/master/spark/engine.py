@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 
 from beadline.errors import EngineLostError
 from beadline.graph.plan import Plan
-from beadline.master.engine import Deployment, Descriptor, Engine
+from beadline.master.engines.engine import Deployment, Descriptor, Engine
 from beadline.master.shipping.dependencies import Dependencies
 from beadline.master.shipping.shipment import make_shipment
 from beadline.master.spark.liveness import Liveness, nothing_to_say
@@ -55,10 +55,7 @@ _added: set[tuple[str, str]] = set()
 
 
 class SparkEngine(Engine):
-    """A Spark session that runs tasks.
-
-    :ivar surroundings: of the workers that run its tasks
-    """
+    """A Spark session that runs tasks, in workers of some surroundings."""
 
     keep_alive = 45.0  # Spark ends Python workers that idle for a minute
 
@@ -145,11 +142,9 @@ class SparkEngine(Engine):
 
     @contextlib.contextmanager
     def own_workers(self) -> Iterator[None]:
-        """Functions that are handed to Spark in this block run in workers of these surroundings only.
-
-        Spark pools workers by their environment. In those of other surroundings, other modules of the same names may
-        have been imported.
-        """
+        """Functions that are handed to Spark in this block run in workers of these surroundings only. Spark pools
+        workers by their environment: in those of other surroundings, other modules of the same names may have been
+        imported."""
         with _environment:
             environment = self.context.environment
             before = environment.get(_SURROUNDINGS)
@@ -184,11 +179,8 @@ class SparkEngine(Engine):
         return made
 
     def in_group(self, group: str, description: str) -> None:
-        """Name the Spark jobs of the calling thread.
-
-        Their tasks are interrupted when the job is given up: one that asks for a shuffle that is already cleaned up
-        gets no answer, and would hold its slot for two minutes.
-        """
+        """Name the Spark jobs of the calling thread. Their tasks are interrupted when the job is given up: one that
+        asks for a shuffle that is already cleaned up gets no answer, and would hold its slot for two minutes."""
         with self._liveness.watched():
             self.context.setJobGroup(group, description, interruptOnCancel=True)
 
@@ -197,23 +189,16 @@ class SparkEngine(Engine):
             self.context.cancelJobGroup(group)
 
     def wait_until_quiet(self, group: str, timeout: float = 60.0) -> None:
-        """No task of the group may be active before its work is done again: a task outlives the driver's exception."""
-        with contextlib.suppress(EngineLostError), self.watched():
-            self._wait_until_quiet(group, timeout)
-
-    def _wait_until_quiet(self, group: str, timeout: float) -> None:
-        tracker = self.context.statusTracker()
         deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            active = 0
-            for job in tracker.getJobIdsForGroup(group):
-                info = tracker.getJobInfo(job)
-                for stage in info.stageIds if info is not None else ():
-                    stage_info = tracker.getStageInfo(stage)
-                    active += stage_info.numActiveTasks if stage_info is not None else 0
-            if active == 0:
-                return
-            time.sleep(0.05)
+        with contextlib.suppress(EngineLostError), self.watched():
+            while self._active_tasks(group) and time.monotonic() < deadline:
+                time.sleep(0.05)
+
+    def _active_tasks(self, group: str) -> int:
+        tracker = self.context.statusTracker()
+        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+        stages = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
+        return sum(stage.numActiveTasks for stage in stages if stage is not None)
 
     def deploy(self, plan: Plan, dependencies: Dependencies, group: str) -> SparkDeployment:
         ship_modules(self, dependencies)
@@ -240,16 +225,6 @@ class SparkEngine(Engine):
                 calls.id()  # which hands it to Spark
             return calls.collect()
 
-    def say_farewell(self, live: tuple[str, ...]) -> None:
-        """Let workers close and drop executions that have ended; those that no task reaches do it with their next
-        step."""
-        if self.ask() is not None:
-            return
-        with contextlib.suppress(Exception):
-            slots = self.slots
-            ids = self.session.range(0, slots, 1, slots)
-            self.map_in_arrow(ids, partial(farewell, live), "id long").toArrow()
-
     def watched(self) -> contextlib.AbstractContextManager[None]:
         """An error in here is the loss of the engine, if the engine is lost."""
         return self._liveness.watched()
@@ -259,28 +234,23 @@ class SparkDeployment(Deployment):
     """Runs steps of one plan: one Spark job per step, one shuffle per cut."""
 
     def __init__(self, engine: SparkEngine, plan: Plan, shipment: Any, group: str) -> None:
+        super().__init__(group, shipment)
         self._engine = engine
         self._job_name = plan.job_name
-        self._shipment = shipment
-        self.group = group
         self._widths = [plan.width(level) for level in range(len(plan.levels))]
         self._anchors = engine.anchors(self._widths[1:])
 
     def run_step(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
-        """The DataFrame is built again for every step and every try: a second action on the same one replays old
-        shuffle files."""
-        with self._engine.watched():
-            return self._run(header, inputs)
-
-    def _run(self, header: StepHeader, inputs: list[Descriptor]) -> list[TaskAck]:
+        """The DataFrame is built again for every try: a second action on the same one replays old shuffle files."""
         packed = pickle.dumps(inputs, 5)
-        large = self._engine.broadcast(packed) if len(packed) > _CLOSURE_LIMIT else None
-        self._engine.in_group(self.group, f"{self._job_name}: step {header.step}")
-        try:
-            table = self._dataframe(header, packed if large is None else large).toArrow()
-        finally:
-            if large is not None and self._engine.loss is None:
-                large.destroy()
+        with self._engine.watched():
+            large = self._engine.broadcast(packed) if len(packed) > _CLOSURE_LIMIT else None
+            self._engine.in_group(self.group, f"{self._job_name}: step {header.step}")
+            try:
+                table = self._dataframe(header, packed if large is None else large).toArrow()
+            finally:
+                if large is not None and self._engine.loss is None:
+                    large.destroy()
         return _acks(table)
 
     def _dataframe(self, header: StepHeader, inputs: Any) -> DataFrame:
@@ -299,9 +269,6 @@ class SparkDeployment(Deployment):
             df = self._engine.map_in_arrow(df, _function(call), SPARK_SCHEMA)
         return df
 
-    def bind(self, function: Callable[..., Any], *args: Any) -> Callable[[Any], Any]:
-        return partial(function, self._shipment, *args)
-
     def end(self, live: tuple[str, ...]) -> None:
         if self._engine.ask() is not None:
             return
@@ -309,7 +276,10 @@ class SparkDeployment(Deployment):
             for anchor in self._anchors.values():
                 anchor.unpersist()
             self._shipment.destroy()
-        self._engine.say_farewell(live)
+        with contextlib.suppress(Exception):  # workers that no task reaches do it with their next step
+            slots = self._engine.slots
+            ids = self._engine.session.range(0, slots, 1, slots)
+            self._engine.map_in_arrow(ids, partial(farewell, live), "id long").toArrow()
 
 
 def _function(call: LevelCall) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -320,13 +290,6 @@ def _function(call: LevelCall) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
 
 
 def _acks(table: pa.Table) -> list[TaskAck]:
-    acks = []
-    for target, kind, payload in zip(
-        table.column("target").to_pylist(),
-        table.column("kind").to_pylist(),
-        table.column("payload").to_pylist(),
-        strict=True,
-    ):
-        if target == DRIVER and kind == ACK:
-            acks.append(pickle.loads(payload))
-    return acks
+    columns = (table.column(name).to_pylist() for name in ("target", "kind", "payload"))
+    rows = zip(*columns, strict=True)
+    return [pickle.loads(payload) for target, kind, payload in rows if target == DRIVER and kind == ACK]

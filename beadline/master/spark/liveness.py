@@ -33,17 +33,13 @@ nothing_to_say = threading.Event()
 
 
 class Liveness:
-    """The JVM and the SparkContext that one job runs on. Once they are lost, they stay so: a new session is another
-    engine."""
+    """The JVM and the SparkContext of one job. Once lost, they stay so: a new session is another engine."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
         self._process: subprocess.Popen[bytes] | None = getattr(getattr(context, "_gateway", None), "proc", None)
         self._loss: str | None = None
         _keep_quiet(context)
-
-    def __repr__(self) -> str:
-        return f"<Liveness: {self._loss or 'no loss noticed'}>"
 
     @property
     def loss(self) -> str | None:
@@ -63,15 +59,11 @@ class Liveness:
             nothing_to_say.set()
             self._loss = loss
 
-    def check(self) -> None:
-        """Raise if it is known to be lost."""
-        if self.loss is not None:
-            raise EngineLostError(self.loss)
-
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """An error in here is the loss of the engine, if the engine is lost."""
-        self.check()
+        if self.loss is not None:
+            raise EngineLostError(self.loss)
         try:
             yield
         except EngineLostError:
@@ -106,8 +98,7 @@ class Liveness:
 
 
 def _keep_quiet(context: SparkContext) -> None:
-    """When the JVM goes, py4j and PySpark print the traceback of each connection that breaks. Whoever made the call
-    gets the same as an exception."""
+    """When the JVM goes, py4j and PySpark print a traceback for each connection, which whoever called gets as well."""
     root = logging.getLogger()
     if not any(isinstance(each, _BrokenConnections) for each in root.filters):
         root.addFilter(_BrokenConnections())

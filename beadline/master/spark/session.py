@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import SparkSession
 
 from beadline.errors import EnvironmentSetupError
+from beadline.master.reporting.telling import is_machinery, verbose
 from beadline.master.spark import class_archive
 from beadline.master.spark.liveness import nothing_to_say
-from beadline.master.telling import is_machinery, verbose
 
 _OLDEST_JAVA = 17
 
@@ -55,10 +55,7 @@ def check_java() -> None:
 
 
 def find_session(java_options: str | None = None) -> SparkSession:
-    """The active session if there is one, else a quiet, loopback-only ``local[*]`` one.
-
-    :param java_options: more of these; by default those that make it start faster, if that was prepared
-    """
+    """The active session if there is one, else a quiet, loopback-only ``local[*]`` one with these Java options."""
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
         raise EnvironmentSetupError(
             "Beadline needs a classic Spark session: Spark Connect gives no access to the "
@@ -105,9 +102,7 @@ def waiting_for(what: str) -> Iterator[None]:
 
 def _quiet_py4j() -> None:
     """A program that logs at INFO did not ask for each connection of the bridge to Spark's JVM that opens or closes.
-
-    One that has set the level of py4j's logger did, or does so later: its level stays.
-    """
+    One that has set the level of py4j's logger did, or does so later: its level stays."""
     logger = logging.getLogger("py4j")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
@@ -126,11 +121,8 @@ _GREETINGS = (
 @contextlib.contextmanager
 def _quiet_start() -> Iterator[None]:
     """Start the JVM with its standard error on a pipe that drops Spark's greetings, and what its workers say of sockets
-    that were closed because their task was given up.
-
-    Everything else goes on to this process's standard error, for as long as the JVM lives: what user code writes in the
-    workers comes that way too.
-    """
+    that were closed because their task was given up. Everything else goes on to this process's standard error, for as
+    long as the JVM lives: what user code writes in the workers comes that way too."""
     sys.stderr.flush()
     saved = os.dup(2)
     reader, writer = os.pipe()
@@ -152,11 +144,8 @@ def _pass_on(source: int, target: int) -> None:
 
 
 def without_noise(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The part of the standard error of Spark and its workers that a user wants to see.
-
-    A traceback is held back until it is whole. It is dropped if all frames are Spark's and Python's own, and it ends
-    in a broken connection.
-    """
+    """The part of the standard error of Spark and its workers that a user wants to see. A traceback is held back until
+    it is whole. It is dropped if all frames are Spark's and Python's own, and it ends in a broken connection."""
     held: list[bytes] = []
     for line in lines:
         text = line.decode(errors="replace")
@@ -185,10 +174,7 @@ def _is_sparks(line: bytes) -> bool:
 
 
 def active_slots(but_local: bool = False) -> int | None:
-    """The slots of the active session, if there is one.
-
-    :param but_local: leave out a session whose tasks run in this machine's one process
-    """
+    """The slots of the active session, if there is one; ``but_local``: unless it is this process."""
     active = SparkSession.getActiveSession()
     if active is None or not hasattr(active, "_jsparkSession") or (but_local and is_local(active)):
         return None

@@ -22,17 +22,9 @@ import xxhash
 import beadline
 from beadline import pyflink_alias
 from beadline.errors import ConfigurationError
-from beadline.master.shipping.dependencies import Dependencies, archive_ending
-from beadline.master.shipping.requirements import requirements_archive
+from beadline.master.shipping.dependencies import Dependencies, archive_ending, requirements_archive
 from beadline.master.shipping.shipment import added_modules, is_package, put_on_own_path
-from beadline.master.shipping.user_code import (
-    MOST_DATA,
-    UserCode,
-    files_below,
-    find_user_code,
-    is_installed,
-    user_path,
-)
+from beadline.master.shipping.user_code import files_below, find_user_code, is_installed, user_path
 from beadline.runtime.worker.surroundings import CachedFile, Surroundings, Unpacked
 
 if TYPE_CHECKING:
@@ -49,8 +41,7 @@ _TESTS = frozenset({"tests", "conftest"})
 
 
 def ship_modules(engine: SparkEngine, wanted: Dependencies | None = None) -> None:
-    """Send Beadline itself (unless the workers have it installed), the user's modules and what the program asked for,
-    and name these as the surroundings of the engine's workers."""
+    """Send Beadline itself (unless the workers have it), the user's modules and what the program asked for."""
     with _one_at_a_time:
         _ship_modules(engine, wanted or Dependencies())
 
@@ -90,27 +81,13 @@ def _ship_code(engine: SparkEngine) -> list[Unpacked]:
     code = find_user_code(_TESTS if engine.one_machine else frozenset())
     added_modules.update(code.modules)
     if code.left_out:
-        _LOG.warning("%s", _about_left_out(code))
+        _LOG.warning("%s", code.about_left_out())
     places = [Unpacked(engine.add_archive(_archive("code", code.files)))] if code.files else []
     return places + [Unpacked(engine.add_archive(_linked("code", str(path), ".zip"))) for path in code.zips]
 
 
-def _about_left_out(code: UserCode) -> str:
-    size = sum(file.stat().st_size for file in code.left_out)
-    shown = ", ".join(str(file) for file in code.left_out[:3])
-    more = f" and {len(code.left_out) - 3} more" if len(code.left_out) > 3 else ""
-    return (
-        f"data files of the program's packages go to the workers up to {MOST_DATA >> 20} MB; left out "
-        f"({size >> 20} MB): {shown}{more}. If functions need them, ship them with env.register_cached_file() or "
-        "env.add_python_archive()."
-    )
-
-
 def _ship_python_file(engine: SparkEngine, path: str) -> tuple[list[Unpacked], list[Unpacked]]:
-    """What comes first on the path and what comes last.
-
-    If a folder is a package, it is imported by its name. Its modules are found by theirs as well, but last: they may
-    have names of standard ones."""
+    """What comes first on the path and what comes last: modules in a package, which may have names of standard ones."""
     if os.path.isfile(path) and not path.endswith(".py"):
         return [Unpacked(engine.add_archive(_linked("files", path)))], []
     base = os.path.basename(path)

@@ -32,12 +32,8 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class StateComparison:
-    """One state of an operator, as it was and as it is declared now.
-
-    :ivar note: what changed
-    :ivar refusal: why the job can't start, empty if it can
-    :ivar hooks: the user's functions for old types
-    """
+    """One state of an operator, as it was and as it is declared now; ``hooks`` are the user's functions for old
+    types."""
 
     name: str
     fate: Fate
@@ -50,13 +46,7 @@ class StateComparison:
 
 @dataclass(frozen=True)
 class Migration:
-    """A state that is to be rewritten before the job starts.
-
-    :ivar uid: of the operator
-    :ivar old: what it is in the snapshot
-    :ivar new: what the program declares
-    :ivar hooks: the user's functions for old types
-    """
+    """A state of an operator that is to be rewritten before the job starts, with the user's functions for old types."""
 
     uid: str
     old: StateDescription
@@ -66,12 +56,7 @@ class Migration:
 
 @dataclass(frozen=True)
 class OperatorComparison:
-    """One operator of the snapshot, of the program, or of both.
-
-    :ivar notes: what changed
-    :ivar refusals: why the job can't start
-    :ivar generated: its uid was made from the topology
-    """
+    """One operator of the snapshot, of the program, or of both. ``generated``: its uid was made from the topology."""
 
     uid: str
     name: str
@@ -84,11 +69,7 @@ class OperatorComparison:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A snapshot and a program.
-
-    :ivar plan: the program's plan; where it leaves max parallelism open, with that of the state
-    :ivar allow_unclaimed: state that no operator claims is dropped
-    """
+    """A snapshot and a program. Where the plan leaves max parallelism open, it has that of the state."""
 
     snapshot: Snapshot
     plan: Plan
@@ -151,17 +132,22 @@ def _unclaimed(operators: tuple[OperatorComparison, ...]) -> list[str]:
     if not lost:
         return []
     generated = [operator for operator in lost if operator.generated]
-    text = (
-        f"the program has no operator for the state of {_named([(o.name, o.uid) for o in lost])}. Give operators the "
-        "uid they had (.uid('…')), or drop this state with --allow-non-restored-state "
-        "(execution.state-recovery.ignore-unclaimed-state)"
-    )
+    text = no_operator_for([(o.name, o.uid) for o in lost])
     if generated:
         text += f". An operator takes over a generated uid with .set_uid_hash('{generated[0].uid}')"
     return [text]
 
 
 # -- words
+
+
+def no_operator_for(operators: list[tuple[str, str]]) -> str:
+    """Why the state of operators, given as name and uid, is refused."""
+    return (
+        f"the program has no operator for the state of {_named(operators)}. Give operators the uid they had "
+        "(.uid('…')), or drop this state with --allow-non-restored-state "
+        "(execution.state-recovery.ignore-unclaimed-state)"
+    )
 
 
 def shown_name(description: StateDescription) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from beadline.api.state_descriptors import StateMigration
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
@@ -37,22 +37,10 @@ from beadline.state.operator.handles import KEYED_RAW
 _LOG = logging.getLogger("beadline")
 
 
-@dataclass
-class _Draft:
-    """An operator comparison in the making."""
-
-    states: list[StateComparison] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-
-
 def compare(
     snapshot: Snapshot, plan: Plan, declared: Mapping[int, DeclaredStates], allow_unclaimed: bool = False
 ) -> Comparison:
-    """What happens to a snapshot's state in a program.
-
-    :param declared: by node, what the program's functions declare in ``open``
-    """
+    """What happens to a snapshot's state in a program; ``declared``: by node, what functions declare in ``open``."""
     operators: list[OperatorComparison] = []
     nodes = dict(plan.nodes)
     for node in plan.nodes.values():
@@ -74,10 +62,8 @@ def compare(
 
 
 class Acceptance:
-    """Looks at the snapshot that a job is about to start from: logs the comparison, refuses what can't work.
-
-    :ivar plan: the plan to run
-    """
+    """Logs how the snapshot that a job is about to start from fits, refuses what can't work, and gives the plan to
+    run."""
 
     def __init__(self, plan: Plan, allow_unclaimed: bool) -> None:
         self.plan = plan
@@ -97,8 +83,7 @@ class Acceptance:
         self.comparison, self.plan = made, made.plan
 
     def migrations(self, snapshot: Snapshot) -> list[Migration]:
-        """What is to be rewritten before the job goes on from a snapshot: the one it was accepted with, or another
-        checkpoint of the job, which an earlier program may have written."""
+        """What is to be rewritten before the job goes on from a snapshot, which an earlier program may have written."""
         if self._declared is None:
             return []  # it began with nothing: all its checkpoints are its own
         made = compare(snapshot, self._given, self._declared, allow_unclaimed=True)
@@ -134,27 +119,21 @@ def _new(node: PlanNode, declared: DeclaredStates) -> OperatorComparison:
 def _matched(
     node: PlanNode, held: OperatorSnapshot, declared: DeclaredStates, allow_unclaimed: bool
 ) -> OperatorComparison:
-    draft = _Draft(notes=list(_unknown(declared)))
+    notes, refusals = list(_unknown(declared)), list[str]()
     if held.parallelism != node.parallelism:
-        draft.notes.append(f"parallelism {held.parallelism} → {node.parallelism}")
+        notes.append(f"parallelism {held.parallelism} → {node.parallelism}")
     if _by_key_group(held):
-        _compare_max(node, held, draft)
+        _compare_max(node, held, notes, refusals)
     if any(held.keyed) and node.keyed:
-        _compare_keys(node, held, draft)
+        _compare_keys(node, held, notes, refusals)
     if not allow_unclaimed:
-        draft.refusals += _lost(node, held)
-    draft.states = _compare_states(node, held, declared)
+        refusals += _lost(node, held)
+    states = tuple(_compare_states(node, held, declared))
     fate = Fate.RESTORED if has_state(held) else Fate.NEW if declared.states else Fate.STATELESS
-    if draft.refusals:
+    if refusals:
         fate = Fate.REFUSED
     return OperatorComparison(
-        node.uid,
-        node.name,
-        fate,
-        tuple(draft.states),
-        tuple(draft.notes),
-        tuple(draft.refusals),
-        node.generated_uid,
+        node.uid, node.name, fate, states, tuple(notes), tuple(refusals), generated=node.generated_uid
     )
 
 
@@ -175,28 +154,28 @@ def _with_max_of(node: PlanNode, held: OperatorSnapshot) -> PlanNode:
     return replace(node, max_parallelism=held.max_parallelism)
 
 
-def _compare_max(node: PlanNode, held: OperatorSnapshot, draft: _Draft) -> None:
+def _compare_max(node: PlanNode, held: OperatorSnapshot, notes: list[str], refusals: list[str]) -> None:
     theirs = held.max_parallelism
     if node.parallelism > theirs:
-        draft.refusals.append(
+        refusals.append(
             f"{_name(node)} has parallelism {node.parallelism}, and its state was written with max parallelism "
             f"{theirs}, so no more than {theirs} subtasks can share it: set a parallelism of at most {theirs}"
         )
     elif node.chosen_max and node.max_parallelism != theirs:
-        draft.notes.append(f"max parallelism {theirs} → {node.max_parallelism}")
-        draft.refusals.append(
+        notes.append(f"max parallelism {theirs} → {node.max_parallelism}")
+        refusals.append(
             f"{_name(node)} has max parallelism {node.max_parallelism}, and its state was written with {theirs}, which "
             f"decides where each key belongs: set_max_parallelism({theirs}), or leave it open"
         )
     elif node.max_parallelism != theirs:
-        draft.notes.append(f"max parallelism {theirs}, as in the state")
+        notes.append(f"max parallelism {theirs}, as in the state")
 
 
-def _compare_keys(node: PlanNode, held: OperatorSnapshot, draft: _Draft) -> None:
+def _compare_keys(node: PlanNode, held: OperatorSnapshot, notes: list[str], refusals: list[str]) -> None:
     now = text_of(node.key_type)
     if held.key_type and now and held.key_type != now:
-        draft.notes.append(f"key type {readable(held.key_type)} → {readable(now)}")
-        draft.refusals.append(
+        notes.append(f"key type {readable(held.key_type)} → {readable(now)}")
+        refusals.append(
             f"{_name(node)} has keys of type {readable(now)}, and its state was written with keys of type "
             f"{readable(held.key_type)}. The key decides where state is, so its type can't change: declare the type it "
             "had in key_by(), or give the operator another uid to start without this state"

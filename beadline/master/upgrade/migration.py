@@ -70,10 +70,7 @@ def _checked(results: Sequence[Migrated]) -> list[SegmentRef]:
 
 
 class _Draft:
-    """An operator whose state is being rewritten.
-
-    :ivar requests: what is to be done, in the order in which the results are taken
-    """
+    """An operator whose state is being rewritten; results are taken in the order of ``requests``."""
 
     def __init__(self, operator: OperatorSnapshot, migrations: list[Migration]) -> None:
         self._operator = operator

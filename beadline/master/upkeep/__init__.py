@@ -1,1 +1,1 @@
-"""What holds after the last sealed step, how a step becomes part of it, and how its state is kept small."""
+"""What holds after the last sealed step, how large the next one is, and how its state is kept small."""

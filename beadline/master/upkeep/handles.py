@@ -26,17 +26,9 @@ _INLINE_BYTES = 16 << 10
 _LARGE_UNION = 16 << 20
 
 
-def _weight(result: MergeResult) -> int:
-    """How many bytes were merged."""
-    return sum(segment.weight for segment in result.request.segments)
-
-
 @dataclass
 class _Spot:
-    """Where the segments of a span that is being merged are in their handle now.
-
-    :ivar free: merging it costs no allowance
-    """
+    """Where the segments of a span that is being merged are in their handle now. ``free``: it costs no allowance."""
 
     key: tuple[int, int]
     start: int
@@ -45,11 +37,7 @@ class _Spot:
 
 
 class StateBook:
-    """Handles by (node, subtask). Changes only when a step is sealed or a merge is taken in.
-
-    :ivar handles: of keyed state
-    :ivar states: of operator state, for the subtasks that have any
-    """
+    """Handles by (node, subtask). They change only when a step is sealed or a merge is taken in."""
 
     def __init__(self, job: str, plan: Plan, files: SegmentFiles) -> None:
         self._files = files
@@ -137,11 +125,7 @@ class StateBook:
             self.handles[key] = KeyedStateHandle(handle.root, tuple(segments))
 
     def merges(self, keys: Mapping[tuple[int, int], int] | None = None) -> list[MergeRequest]:
-        """Key groups of segments that should become one, each short work: the smallest spans first, as far as the
-        allowance goes.
-
-        :param keys: how many entries each subtask has
-        """
+        """Key groups of segments that should become one: the smallest spans first, as far as the allowance goes."""
         if self._merged:
             return []
         wanted = [
@@ -176,14 +160,15 @@ class StateBook:
         return key_group_range(subtask, node.parallelism, node.max_parallelism)
 
     def take_merges(self, results: Iterable[MergeResult]) -> None:
-        """Replace key groups of segments by what they were merged to. What is left of the segments follows; what the
-        allowance does not pay for is taken later."""
+        """Replace key groups of segments by what they were merged to; what the allowance does not pay for comes
+        later."""
         for result in results:
             assert result.segment.path is not None
             self._written.add(result.segment.path)
             self._merged.append(result)
             if not self._is_free(result):
-                self._to_merge.left += _weight(result) - result.segment.size
+                merged = sum(segment.weight for segment in result.request.segments)
+                self._to_merge.left += merged - result.segment.size
         while self._merged and (self._is_free(self._merged[0]) or self._to_take.pays(self._merged[0].segment.size)):
             self._take(self._merged.pop(0))
 
@@ -239,24 +224,22 @@ class StateBook:
         # By their bytes: since the checkpoint was taken, segments may have been merged to one of the same version.
         copies: dict[tuple[str | None, int], SegmentRef]
         copies = {(segment.checksum, segment.size): segment for segment in stored if segment.checksum is not None}
+
+        def moved(segment: SegmentRef) -> SegmentRef:
+            copy = copies.get((segment.checksum, segment.size))
+            if copy is None or copy.path is None or segment.path is None or copy.path == segment.path:
+                return segment
+            self._written.add(copy.path)
+            return replace(segment, path=copy.path, offset=copy.offset, checksum=copy.checksum)
+
         for key, handle in self.handles.items():
-            segments = tuple(
-                self._copy_of(segment, copies.get((segment.checksum, segment.size))) for segment in handle.segments
-            )
+            segments = tuple(map(moved, handle.segments))
             if segments != handle.segments:
                 self.handles[key] = KeyedStateHandle(handle.root, segments)
         for key, states in self.states.items():
-            moved = states.with_segments(
-                lambda segment: self._copy_of(segment, copies.get((segment.checksum, segment.size)))
-            )
-            if moved.paths != states.paths:
-                self.states[key] = moved
-
-    def _copy_of(self, segment: SegmentRef, copy: SegmentRef | None) -> SegmentRef:
-        if copy is None or copy.path is None or segment.path is None or copy.path == segment.path:
-            return segment
-        self._written.add(copy.path)
-        return replace(segment, path=copy.path, offset=copy.offset, checksum=copy.checksum)
+            now = states.with_segments(moved)
+            if now.paths != states.paths:
+                self.states[key] = now
 
     def checkpointed(self) -> None:
         """A checkpoint was taken of what the handles name now."""

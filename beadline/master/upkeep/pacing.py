@@ -36,12 +36,10 @@ _ENTRY = 2
 
 
 class Pacing:
-    """Follows the last steps: large enough to be worth their overhead, short enough for checkpoints and latency.
-
-    A step costs something whatever it reads, something per record, and something per entry of state that it changed.
-    The shortest step so far tells the first, the median over the last few the others, so that one slow step on a busy
-    machine changes little. Entries that smaller steps change as well are overhead too.
-    """
+    """Follows the last steps: large enough to be worth their overhead, short enough for checkpoints and latency. A step
+    costs something whatever it reads, something per record, and something per entry of state that it changed. The
+    shortest step so far tells the first, the median over the last few the others, so that one slow step on a busy
+    machine changes little. Entries that smaller steps change as well are overhead too."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -49,9 +47,6 @@ class Pacing:
         self._recent: deque[tuple[int, int, float]] = deque(maxlen=4)
         self._new = math.inf
         self.rows = min(limits.first_rows, limits.max_rows)
-
-    def __repr__(self) -> str:
-        return f"<Pacing: next step reads about {self.rows} records>"
 
     def sealed(self, rows: int, seconds: float, touched: int, sent_bytes: int = 0) -> None:
         """Learn from a step that read ``rows`` records; one that read less than asked says nothing of larger ones."""

@@ -1,4 +1,4 @@
-"""Tasks that run while steps do: merging state, writing savepoints.
+"""Tasks that run while steps do: merging state, writing savepoints. And deleting files that nobody needs.
 
 Spark does not pre-empt, so a long task would keep a step waiting. Therefore such work is cut into tasks of about a
 third of a second, which take all slots but one at most.
@@ -12,18 +12,21 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from beadline.errors import BeadlineError
-from beadline.master.engine import Engine
-from beadline.master.telling import first_line
-from beadline.master.threads import Threads
-from beadline.master.tries import OutOfTries, tried
+from beadline.checkpoint.contents.snapshot import SnapshotError
+from beadline.errors import BeadlineError, EngineLostError
+from beadline.master.engines.engine import Engine, OutOfTries, tried
+from beadline.master.engines.threads import Threads
+from beadline.master.reporting.telling import first_line
+from beadline.master.upkeep.handles import StateBook
+from beadline.runtime.messages import MergeRequest, MergeResult
 
 _LOG = logging.getLogger("beadline")
 
+# How long tasks that run when a job ends may take to finish.
+_LAST_TASKS_SECONDS = 3.0
 _TRIES = 3
 # More threads than this do not submit jobs any faster; each then submits jobs of several tasks.
 _THREADS = 8
-
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -33,12 +36,8 @@ class GivenUp(BeadlineError):
 
 
 class ShortTasks(Generic[T, R]):
-    """Runs a function on items, each in a task of its own, a few at a time.
-
-    :param group: names the tasks
-    :param slots: how many tasks there are at a time
-    :param worker: gives the function; asked again for every few tasks, because what it must know changes
-    """
+    """Runs a function on items, each in a task of its own, ``slots`` at a time. ``worker`` gives the function, again
+    for every few tasks, because what it must know changes."""
 
     def __init__(
         self, engine: Engine, group: str, description: str, slots: int, worker: Callable[[], Callable[[T], R]]
@@ -55,11 +54,8 @@ class ShortTasks(Generic[T, R]):
         self._errors: list[BaseException] = []
 
     def run(self, items: list[T], until_quiet: bool = False) -> list[R]:
-        """The results in the order of the items.
-
-        :param until_quiet: return or raise only when no task is active any more. One may have run twice, and the
-            second one may still write.
-        """
+        """The results in the order of the items. ``until_quiet``: return or raise only when no task is active any more.
+        One may have run twice, and the second one may still write."""
         self._waiting.extend(enumerate(items))
         with Threads(self._threads, "beadline-beside") as threads:
             for _ in range(min(self._threads, len(items))):
@@ -75,10 +71,7 @@ class ShortTasks(Generic[T, R]):
         return [self._results[number] for number in range(len(items))]
 
     def stop(self, at_once: bool = True) -> None:
-        """The results are not needed any more.
-
-        :param at_once: cancel running tasks too, which costs them their workers
-        """
+        """The results are not needed any more. ``at_once`` cancels running tasks too, which costs their workers."""
         self._stopped.set()
         if at_once:
             self._engine.cancel(self._group)
@@ -124,3 +117,67 @@ class ShortTasks(Generic[T, R]):
 def _worth_another_try(error: Exception) -> bool:
     """Beadline's own errors about given files come again every time."""
     return not isinstance(error, BeadlineError)
+
+
+class Merger:
+    """One round of merging at a time, in a thread, over immutable files. Results count when the book takes them in."""
+
+    def __init__(self, engine: Engine, group: str, worker: Callable[[], Callable[[MergeRequest], MergeResult]]) -> None:
+        self._engine = engine
+        self._worker = worker
+        self._thread: threading.Thread | None = None
+        self._tasks: ShortTasks[MergeRequest, MergeResult] | None = None
+        self._results: list[MergeResult] = []
+        self._closed = False
+        self._group = group
+
+    @property
+    def idle(self) -> bool:
+        return self._thread is None or not self._thread.is_alive()
+
+    def results(self) -> list[MergeResult]:
+        """What the last round merged, once."""
+        results, self._results = self._results, []
+        return results
+
+    def submit(self, requests: list[MergeRequest]) -> None:
+        if requests:
+            self._thread = threading.Thread(target=self._merge, args=(requests,), name="beadline-merge", daemon=True)
+            self._thread.start()
+
+    def _merge(self, requests: list[MergeRequest]) -> None:
+        try:
+            slots = max(1, self._engine.slots - 1)
+            self._tasks = ShortTasks(self._engine, self._group, "merge segments of state", slots, self._worker)
+            self._results = self._tasks.run(requests)
+        except EngineLostError:
+            return  # the job ends by that, and says so
+        except Exception as error:
+            if self._closed:
+                return
+            # The handles still name the unmerged segments: nothing is lost but the work.
+            _LOG.warning("merging segments of state failed and is tried again later: %s", first_line(error))
+
+    def close(self) -> None:
+        self._closed = True
+        if self._engine.loss is not None:
+            return
+        for at_once, patience in ((False, _LAST_TASKS_SECONDS), (True, 30.0)):
+            if self._thread is not None and self._thread.is_alive():
+                if self._tasks is not None:
+                    self._tasks.stop(at_once)
+                self._thread.join(patience)
+
+
+def drop_garbage(
+    book: StateBook, needed: frozenset[str], delete: Callable[[set[str]], None], freed: frozenset[str] = frozenset()
+) -> str | None:
+    """Delete files that neither the running job nor its checkpoints need. Gives why they stay for now, if they do."""
+    book.own(freed)
+    garbage = book.garbage(needed)
+    try:
+        delete(garbage)
+    except (SnapshotError, OSError) as error:
+        book.own(garbage)  # to be tried again
+        return f"unneeded files could not be deleted yet: {error}"
+    return None

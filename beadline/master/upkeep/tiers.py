@@ -36,13 +36,8 @@ FREE = 256 << 10
 
 @dataclass(frozen=True)
 class MergeSpan:
-    """Neighbouring segments of a handle that are to become one.
-
-    :ivar start: where they begin in the handle
-    :ivar stop: where they end, exclusive
-    :ivar segments: with the key groups that count
-    :ivar below: the segments that they lie on
-    """
+    """Neighbouring segments of a handle, from ``start`` up to, but not, ``stop``, that are to become one, with the key
+    groups that count; and those ``below`` that they lie on."""
 
     start: int
     stop: int
@@ -72,14 +67,11 @@ class MergeSpan:
 
 
 def spans_of(handle: KeyedStateHandle, key_groups: range, keys: int = 0) -> list[MergeSpan]:
-    """What should be merged of a subtask's segments. No segment is in two spans, whatever the history of the handle.
-
-    A *tower* is a stack of layers that begin at the same key group, and not at the subtask's first: what is left of a
-    span that has been begun, or the segments of another subtask from before a change of parallelism. It becomes one
-    segment in any case, so that the handle is even again. The other layers become one when it is time.
-
-    :param keys: about how many entries there would be in one segment
-    """
+    """What should be merged of a subtask's segments, whose one segment would have about ``keys`` entries. No segment is
+    in two spans, whatever the history of the handle. A *tower* is a stack of layers that begin at the same key group,
+    and not at the subtask's first: what is left of a span that has been begun, or the segments of another subtask from
+    before a change of parallelism. It becomes one segment in any case, so that the handle is even again. The other
+    layers become one when it is time."""
     placed = [
         (at, part) for at, segment in enumerate(handle.segments) if (part := segment.restricted(key_groups)).key_groups
     ]
@@ -107,8 +99,7 @@ def spans_of(handle: KeyedStateHandle, key_groups: range, keys: int = 0) -> list
 
 
 def _layers(segments: list[SegmentRef]) -> list[Layer]:
-    """The layers of some segments. Where a layer begins in the middle of the one below it, that one is cut: the part
-    that it covers belongs to its tower."""
+    """The layers of some segments. One that a later layer begins in the middle of is cut: its end is of that tower."""
     cut: list[Layer] = []
     above: int | None = None
     for layer in reversed(layers_of(segments)):
@@ -140,10 +131,8 @@ def _last_group(segment: SegmentRef) -> int:
 
 
 def _ripe(layers: list[Layer], keys: int | None) -> tuple[int, int]:
-    """Which of some layers should become one: the first and the last + 1, which are the same if none should.
-
-    :param keys: what is left of all entries, if the first layer is the oldest
-    """
+    """Which of some layers should become one: the first and the last + 1, the same if none should. ``keys`` is what is
+    left of all entries, if the first layer is the oldest."""
     sizes = [max(_SMALL, sum(segment.weight for segment in layer)) for layer in layers]
     end = len(sizes)
     while end > 0:
@@ -165,9 +154,6 @@ class Allowance:
     def __init__(self) -> None:
         self.left = 0
         self._too_little = False
-
-    def __repr__(self) -> str:
-        return f"<Allowance: {self.left} bytes left>"
 
     def wrote(self, size: int) -> None:
         """A step wrote this many bytes of state."""

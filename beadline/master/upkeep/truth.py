@@ -11,6 +11,7 @@ import xxhash
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
 from beadline.checkpoint.coordinator.actions import Take
 from beadline.graph.plan import Plan, PlanNode
+from beadline.master.upgrade.comparison import no_operator_for
 from beadline.master.upgrade.compatibility import check_declared, has_state
 from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.messages import SubtaskAck, SubtaskInput
@@ -24,12 +25,7 @@ Subtask = tuple[int, int]
 
 
 class Truth:
-    """The sealed state of a job. Tasks read it, a checkpoint is a copy of it.
-
-    :ivar step: the last sealed step
-    :ivar positions: of each source, where it goes on reading
-    :ivar records: how many records the sources have read
-    """
+    """What holds after the last sealed step. Tasks read it, a checkpoint is a copy of it."""
 
     def __init__(self, job_id: str, plan: Plan, files: SegmentFiles) -> None:
         self._job_id = job_id
@@ -238,8 +234,4 @@ def _check_claimed(snapshot: Snapshot, plan: Plan, ignore_unclaimed: bool) -> No
     known = {node.uid for node in plan.nodes.values()}
     lost = [o for o in snapshot.operators if o.uid not in known and has_state(o)]
     if lost and not ignore_unclaimed:
-        named = ", ".join(f"'{operator.name}' (uid {operator.uid})" for operator in lost)
-        raise SnapshotError(
-            f"the program has no operator for the state of {named}. Give operators the uid they had (.uid('…')), or "
-            "drop this state with --allow-non-restored-state (execution.state-recovery.ignore-unclaimed-state)"
-        )
+        raise SnapshotError(no_operator_for([(operator.name, operator.uid) for operator in lost]))

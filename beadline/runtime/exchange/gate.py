@@ -33,7 +33,6 @@ class ChannelCheck:
         self.ended = False
 
     def chunk(self, row: WireRow) -> list[Any]:
-        """The elements of a chunk that is next in its channel."""
         if self.ended:
             raise ChannelError(f"{self.name}: chunk {row.seq} came after the barrier")
         if row.seq != self._next:

@@ -9,7 +9,7 @@ from beadline.api.output_tag import OutputTag
 from beadline.common.typeinfo import TypeInformation
 from beadline.errors import TypeMismatchError
 from beadline.graph.plan import PlanEdge, PlanNode
-from beadline.runtime.exchange.writer import IDLE, Timestamps
+from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import UserCodeError
 from beadline.state.codec import dumps, is_immutable, loads_trusted
 
@@ -21,8 +21,6 @@ _LOCAL_CHANNEL = 1 << 30
 
 
 class Target(Protocol):
-    """Takes what an operator emits."""
-
     def records(self, records: list[Any], timestamps: Timestamps) -> None: ...
 
     def control(self, element: Any) -> None: ...
@@ -31,7 +29,7 @@ class Target(Protocol):
 class LocalTarget:
     """A forward edge within a level: the next operator is called."""
 
-    def __init__(self, edge: PlanEdge, operator: Operator) -> None:
+    def __init__(self, edge: PlanEdge, operator: Operator[Any]) -> None:
         self._operator = operator
         self._input = edge.input_index
         self._channel = local_channel(edge)
@@ -70,8 +68,6 @@ def is_tagged(result: Any) -> bool:
 
 
 class Output:
-    """The main output and the side outputs of one operator subtask."""
-
     def __init__(
         self, operator: str | PlanNode, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]
     ) -> None:
@@ -84,7 +80,6 @@ class Output:
         self._side: dict[str, list[Target]] = {}
 
     def connect(self, targets: list[tuple[str | None, Target]]) -> None:
-        """Set the targets of the step that begins."""
         self._main = [target for tag, target in targets if tag is None]
         self._side = {}
         for tag, target in targets:
@@ -130,13 +125,7 @@ class Output:
             own = records if shared or position == len(targets) - 1 else loads_trusted(dumps(records))
             target.records(own, timestamps)
 
-    def watermark(self, watermark: int) -> None:
-        self._control(watermark)
-
-    def idle(self) -> None:
-        self._control(IDLE)
-
-    def _control(self, element: Any) -> None:
+    def control(self, element: Any) -> None:
         for target in self._main:
             target.control(element)
         for targets in self._side.values():

@@ -47,7 +47,6 @@ class WireRow(NamedTuple):
 
 
 def read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[WireRow]:
-    """The rows that Spark hands to a task."""
     for batch in batches:
         columns = [column.to_pylist() for column in batch.columns]
         for values in zip(*columns, strict=True):
@@ -55,7 +54,6 @@ def read_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[WireRow]:
 
 
 def write_rows(chunks: Iterator[list[WireRow]]) -> Iterator[pa.RecordBatch]:
-    """The rows of a task as Spark takes them."""
     for rows in chunks:
         columns = zip(*rows, strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]

@@ -33,6 +33,8 @@ _CHUNK_BYTES = 1 << 20
 _SIMPLE_KEYS = frozenset({str, int})
 
 Timestamps = list[int] | None
+#: Per destination: next seq, record count, and the digest of the channel.
+Ends = list[tuple[int, int, int, str]]
 
 
 class _Outbox:
@@ -73,7 +75,6 @@ class ChannelWriter:
         self._send: Callable[[WireRow], None]
 
     def begin(self, step: int, send: Callable[[WireRow], None]) -> None:
-        """Start a step with empty outboxes."""
         self._send = send
         self.sent_bytes = 0
         self._outboxes = [_Outbox() for _ in range(self.target.parallelism)]
@@ -137,8 +138,8 @@ class ChannelWriter:
                         raise UserCodeError(self.source.name, record, error) from error
             raise
 
-    def finish(self) -> list[tuple[int, int, int, str]]:
-        """Send what waits. Gives, per destination: next seq, record count, and the digest of the channel."""
+    def finish(self) -> Ends:
+        """Send what waits."""
         ends = []
         for destination, outbox in enumerate(self._outboxes):
             self._flush(destination, outbox)
@@ -232,8 +233,6 @@ class HashWriter(ChannelWriter):
 
 
 class _IndexedWriter(ChannelWriter):
-    """Chooses one destination per record."""
-
     def _distribute(self, records: list[Any], timestamps: Timestamps) -> None:
         outboxes = self._outboxes
         for position, record in enumerate(records):

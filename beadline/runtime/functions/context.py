@@ -20,8 +20,6 @@ from beadline.state.key_groups import BoxedKey
 
 
 class SubtaskContext(RuntimeContext):
-    """The runtime context of one operator subtask."""
-
     def __init__(
         self, node: PlanNode, subtask: int, backend: KeyedBackend | None, parameters: dict[str, str], attempt: int
     ) -> None:
@@ -113,8 +111,6 @@ class Clock(TimerService):
 
 
 class KeyedClock(Clock):
-    """The timer service of a keyed operator."""
-
     def __init__(self, operator: str, backend: KeyedBackend) -> None:
         super().__init__(operator)
         self._backend = backend

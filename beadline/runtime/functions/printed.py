@@ -11,6 +11,8 @@ import io
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TextIO
 
 LIMIT = 1 << 20
@@ -30,7 +32,6 @@ class Printed:
         self._cut = 0
 
     def say(self, text: str) -> None:
-        """User code writes to its standard output."""
         kept = text[: self._room]
         self._room -= len(kept)
         self._cut += len(text) - len(kept)
@@ -38,7 +39,6 @@ class Printed:
             self._pieces.append((False, kept))
 
     def lines(self, lines: list[str]) -> None:
-        """A print sink writes lines."""
         if lines:
             self._end_line()
             self._pieces.append((True, "\n".join(lines) + "\n"))
@@ -52,13 +52,8 @@ class Printed:
                 f"{self._limit:,} in one task of a step. Print less, or use logging, which writes to standard error.\n"
             )
             self._pieces.append((False, note))
-        pieces: list[tuple[bool, list[str]]] = []
-        for by_sink, text in self._pieces:
-            if pieces and pieces[-1][0] == by_sink:
-                pieces[-1][1].append(text)
-            else:
-                pieces.append((by_sink, [text]))
-        return [(by_sink, "".join(texts)) for by_sink, texts in pieces]
+        turns = groupby(self._pieces, key=itemgetter(0))
+        return [(by_sink, "".join(text for _, text in pieces)) for by_sink, pieces in turns]
 
     def _end_line(self) -> None:
         if self._pieces and not self._pieces[-1][1].endswith("\n"):
@@ -71,18 +66,13 @@ class WorkerOutput(io.TextIOBase):
     It stays in place between tasks, because what user code sets up once, such as a logging handler, holds on to it.
     """
 
+    encoding = "utf-8"
+    errors = "replace"
+
     def __init__(self, outside: TextIO) -> None:
         self._outside = outside
         self.task: Printed | None = None
         self.buffer = _Bytes(self)
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return "utf-8"
-
-    @property
-    def errors(self) -> str:  # type: ignore[override]
-        return "replace"
 
     def writable(self) -> bool:
         return True
@@ -155,20 +145,6 @@ def _called_by_debugger() -> bool:
 
 
 @contextlib.contextmanager
-def gathered_here(printed: Printed) -> Iterator[None]:
-    """Gather what a task prints in the driver's own process."""
-    before = sys.stdout
-    output = sys.stdout = _SharedOutput(before)
-    output.task = printed
-    try:
-        yield
-    finally:
-        output.task = None  # whoever has kept it writes to where it did before
-        if sys.stdout is output:
-            sys.stdout = before
-
-
-@contextlib.contextmanager
 def gathered(printed: Printed) -> Iterator[None]:
     """Gather what this process prints; a worker runs one task at a time."""
     output = install()
@@ -178,3 +154,16 @@ def gathered(printed: Printed) -> Iterator[None]:
     finally:
         if output.task is printed:  # an abandoned task may end after the next one has begun
             output.task = None
+
+
+@contextlib.contextmanager
+def gathered_here(printed: Printed) -> Iterator[None]:
+    """Gather what a task prints in the driver's own process."""
+    before = sys.stdout
+    output = sys.stdout = _SharedOutput(before)
+    try:
+        with gathered(printed):  # after it, whoever has kept the output writes to where it did before
+            yield
+    finally:
+        if sys.stdout is output:
+            sys.stdout = before

@@ -30,7 +30,7 @@ from beadline.graph.plan import PlanNode
 from beadline.runtime.messages import StepHeader
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_range
-from beadline.state.operator.handles import KEYED_RAW, LIST, RAW, UNION, OperatorStateHandle, Read, store
+from beadline.state.operator.handles import KEYED_RAW, LIST, RAW, UNION, OperatorStateHandle, store
 from beadline.state.operator.states import OperatorBroadcastState, OperatorStateBackend
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.version import SegmentRef
@@ -109,18 +109,18 @@ class FunctionStates:
         named = None if handle is None else handle.version
         return self._sealed_if_before < header.step and self._backend.version == named
 
-    def begin(self, header: StepHeader, handle: OperatorStateHandle | None, read: Read) -> None:
-        """Bring the states to the version that the step begins with."""
+    def begin(self, header: StepHeader, handle: OperatorStateHandle | None) -> None:
         self._header = header
         self._base = None if handle is None else handle.version
         if self._backend is not None:
-            self._backend.load(handle, read)
+            self._backend.load(handle)
 
     def initialize(self) -> None:
-        """Let new functions take up their state."""
         for function in self._stateful:
             if isinstance(function, CheckpointedFunction):
-                context = InitializationContext(self._header, self._store_of(function), self._keyed_store)
+                assert self._backend is not None
+                own = FunctionStateStore(self._backend, function)
+                context = InitializationContext(self._header, own, self._keyed_store)
                 self._call(function.initialize_state, context)
             if isinstance(function, RawStateFunction):
                 pieces = self._raw(RAW, function).pieces
@@ -129,10 +129,6 @@ class FunctionStates:
             if isinstance(function, KeyedRawStateFunction):
                 for group, piece in self._raw(KEYED_RAW, function).pieces:
                     self._call(function.restore_keyed_raw, group, io.BytesIO(piece))
-
-    def _store_of(self, function: Any) -> FunctionStateStore:
-        assert self._backend is not None
-        return FunctionStateStore(self._backend, function)
 
     def _raw(self, mode: str, function: Any) -> Any:
         assert self._backend is not None
@@ -154,7 +150,6 @@ class FunctionStates:
     # -- the end of a step
 
     def snapshot(self) -> None:
-        """Ask functions for their state."""
         for function in self._stateful:
             if isinstance(function, CheckpointedFunction):
                 self._call(function.snapshot_state, SnapshotContext(self._header))
@@ -210,8 +205,6 @@ class FunctionStates:
 
 
 class FunctionStateStore(OperatorStateStore):
-    """Where one function gets its operator state from."""
-
     def __init__(self, backend: OperatorStateBackend, owner: Any) -> None:
         self._backend = backend
         self._owner = owner
@@ -230,8 +223,6 @@ class FunctionStateStore(OperatorStateStore):
 
 
 class InitializationContext(FunctionInitializationContext):
-    """What ``initialize_state`` is given."""
-
     def __init__(self, header: StepHeader, operator_store: OperatorStateStore, keyed_store: KeyedStateStore) -> None:
         self._header = header
         self._operator_store = operator_store
@@ -251,8 +242,6 @@ class InitializationContext(FunctionInitializationContext):
 
 
 class SnapshotContext(FunctionSnapshotContext):
-    """What ``snapshot_state`` is given."""
-
     def __init__(self, header: StepHeader) -> None:
         self._header = header
 

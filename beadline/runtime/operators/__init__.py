@@ -1,12 +1,13 @@
 """The operators, one family per module, and :func:`make_operator`, which builds one from its spec.
 
-``base`` is what an operator is to the task that runs it. ``lookup_table`` is what ``lookup`` joins with, ``describe``
-opens operators before a job runs, to learn which states they declare.
+``base`` is what an operator is to the task that runs it. ``describe`` opens operators before a job runs, to learn which
+states they declare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from beadline.graph.specs import (
     AsyncSpec,
@@ -29,20 +30,19 @@ from beadline.runtime.operators.joins import IntervalJoinOperator, JoinWindowOpe
 from beadline.runtime.operators.lookup import LookupOperator
 from beadline.runtime.operators.sinks import CollectOperator, PrintOperator, SinkOperator
 from beadline.runtime.operators.sources import SourceOperator
-from beadline.runtime.operators.timestamps import TimestampsOperator
-from beadline.runtime.operators.watermark_generators import GeneratedWatermarksOperator
+from beadline.runtime.operators.timestamps import GeneratedWatermarksOperator, TimestampsOperator
 from beadline.runtime.operators.windowing.folded import make_window_operator
 
 __all__ = ["Operator", "Setup", "make_operator"]
 
 
-def _make_async_operator(setup: Setup) -> Operator:
+def _make_async_operator(setup: Setup) -> Operator[Any]:
     from beadline.runtime.operators.async_io import AsyncOperator  # asyncio takes a while to import
 
     return AsyncOperator(setup)
 
 
-_BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
+_BY_SPEC: dict[type, Callable[[Setup], Operator[Any]]] = {
     SourceSpec: SourceOperator,
     TimestampsSpec: TimestampsOperator,
     PrintSpec: PrintOperator,
@@ -57,7 +57,7 @@ _BY_SPEC: dict[type, Callable[[Setup], Operator]] = {
 }
 
 
-def make_operator(setup: Setup) -> Operator:
+def make_operator(setup: Setup) -> Operator[Any]:
     spec = setup.node.spec
     if isinstance(spec, FunctionSpec):
         return FUNCTION_OPERATORS[spec.shape](setup)

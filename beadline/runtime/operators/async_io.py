@@ -26,7 +26,7 @@ from beadline.state.store import Store
 _HELD = 4096
 
 
-class AsyncOperator(FunctionOperator):
+class AsyncOperator(FunctionOperator[AsyncSpec]):
     """Calls ``async_invoke`` for each record, up to the capacity at a time.
 
     Records and watermarks wait in one queue. It is worked off when it is long enough and at the end of the step, so
@@ -37,12 +37,10 @@ class AsyncOperator(FunctionOperator):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, AsyncSpec)
-        self._function = spec.function
-        self._calls = _Calls(spec)
-        self._capacity = spec.capacity
-        self._limit = max(_HELD, 4 * spec.capacity)
+        self._function = self.spec.function
+        self._calls = _Calls(self.spec)
+        self._capacity = self.spec.capacity
+        self._limit = max(_HELD, 4 * self.spec.capacity)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._records: list[Any] = []
         # (number of records so far, the timestamps of the last of them, or the watermark or idleness after them)
@@ -107,17 +105,8 @@ class AsyncOperator(FunctionOperator):
         if len(self._records) >= self._limit:
             self._work_off()
 
-    def control(self, channel: int, element: Any) -> None:
-        if element == IDLE:
-            was_idle = self.gate.idle
-            moved = self.gate.mark_idle(channel)
-        else:
-            was_idle = True
-            moved = self.gate.advance(channel, element)
-        if moved is not None:
-            self._elements.append((len(self._records), moved))
-        if self.gate.idle and not was_idle:
-            self._elements.append((len(self._records), IDLE))
+    def take_up(self, element: Any) -> None:
+        self._elements.append((len(self._records), element))
 
     def end_step(self) -> None:
         self._work_off()
@@ -132,10 +121,8 @@ class AsyncOperator(FunctionOperator):
             if end > start:
                 self._emit(records, produced, start, end, what)
                 start = end
-            elif what == IDLE:
-                self.output.idle()
-            elif what.__class__ is int:
-                self.watermark(what)
+            elif what == IDLE or what.__class__ is int:
+                super().take_up(what)
 
     def _emit(self, records: list[Any], produced: list[Any], start: int, end: int, timestamps: Timestamps) -> None:
         results: list[Any] = []
@@ -156,10 +143,8 @@ class AsyncOperator(FunctionOperator):
         assert self._loop is not None
         try:
             return self._loop.run_until_complete(self._all(records))
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, NO_RECORD, error) from error
+            self.fail(NO_RECORD, error)
 
     async def _all(self, records: list[Any]) -> list[Any]:
         """The results for each record. The first failure ends all calls."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from beadline.api.function import Function
 from beadline.api.output_tag import OutputTag
 from beadline.api.state_descriptors import StateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.graph.plan import PlanNode
+from beadline.graph.specs import Spec
 from beadline.runtime.exchange.gate import MIN_WATERMARK, WatermarkGate
 from beadline.runtime.exchange.output import Output, is_tagged
 from beadline.runtime.exchange.writer import IDLE, ChannelWriter, Timestamps
@@ -28,6 +29,8 @@ from beadline.state.store import Store
 
 _EMIT_AT = 4096
 
+SpecT = TypeVar("SpecT", bound=Spec)
+
 
 @dataclass
 class Setup:
@@ -39,7 +42,7 @@ class Setup:
     attempt: int = 0
 
 
-class Operator:
+class Operator(Generic[SpecT]):
     """One operator subtask in one worker. It outlives steps; what it keeps between them is in its snapshot, in keyed
     state or in operator state.
 
@@ -48,6 +51,7 @@ class Operator:
 
     def __init__(self, setup: Setup) -> None:
         self.node = setup.node
+        self.spec = cast(SpecT, setup.node.spec)
         self.subtask = setup.subtask
         self.backend = KeyedBackend(self.node.name) if self.node.keyed else None
         self.context = SubtaskContext(self.node, self.subtask, self.backend, setup.parameters, setup.attempt)
@@ -70,7 +74,7 @@ class Operator:
 
     def functions(self) -> list[Function]:
         """The operator's own function, then the key selectors and partitioners after it."""
-        found = self.node.spec.functions()
+        found = self.spec.functions()
         for edge in self.node.outputs:
             found += edge.partitioning.functions()
         return found
@@ -90,10 +94,14 @@ class Operator:
     def call_user(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, NO_RECORD, error) from error
+            self.fail(NO_RECORD, error)
+
+    def fail(self, record: Any, error: Exception) -> NoReturn:
+        """User code raised while it worked on a record, unless it is known already where that was."""
+        if isinstance(error, UserCodeError):
+            raise error
+        raise UserCodeError(self.node, record, error) from error
 
     # -- the life of a step
 
@@ -103,7 +111,7 @@ class Operator:
         self.records_in = 0
         if self.backend is not None:
             assert store is not None
-            self.backend.begin(store, header.now, self.node.spec.windowed)
+            self.backend.begin(store, header.now, self.spec.windowed)
         if self._untouched is None:
             self._untouched = pickle.dumps(self.snapshot(), 5)
         if start.local is not None:
@@ -129,22 +137,22 @@ class Operator:
         raise NotImplementedError
 
     def control(self, channel: int, element: Any) -> None:
-        """A watermark or idleness on one channel."""
-        if element == IDLE:
-            was_idle = self.gate.idle
-            moved = self.gate.mark_idle(channel)
-            if moved is not None:
-                self.watermark(moved)
-            if self.gate.idle and not was_idle:
-                self.output.idle()
-            return
-        moved = self.gate.advance(channel, element)
+        was_idle = self.gate.idle
+        moved = self.gate.mark_idle(channel) if element == IDLE else self.gate.advance(channel, element)
         if moved is not None:
-            self.watermark(moved)
+            self.take_up(moved)
+        if element == IDLE and self.gate.idle and not was_idle:
+            self.take_up(IDLE)
+
+    def take_up(self, element: Any) -> None:
+        """The operator's own watermark moved, or it is idle now."""
+        if element == IDLE:
+            self.output.control(IDLE)
+        else:
+            self.watermark(element)
 
     def watermark(self, watermark: int) -> None:
-        """The operator's own watermark moved."""
-        self.output.watermark(watermark)
+        self.output.control(watermark)
 
     def end_step(self) -> None:
         """Work that is due after the last record of the step."""
@@ -153,7 +161,6 @@ class Operator:
         """No more input will come, ever."""
 
     def finish(self, ack: SubtaskAck) -> None:
-        """Fill in what happened."""
         ack.records_in = self.records_in
         ack.local = dumps((self.gate.snapshot(), self.snapshot()))
         ack.watermark = self.gate.current
@@ -166,14 +173,13 @@ class Operator:
         return tuple(sorted(keyed + self.states.descriptions(), key=lambda state: (state.scope, state.name)))
 
     def descriptors(self) -> dict[tuple[str, str], StateDescriptor]:
-        """Of all states that were asked for so far, by scope and name."""
         keyed = self.backend.descriptors() if self.backend is not None else {}
         found = {(KEYED, name): descriptor for name, descriptor in keyed.items()}
         found.update(((OPERATOR, name), descriptor) for name, descriptor in self.states.descriptors().items())
         return found
 
 
-class FunctionOperator(Operator):
+class FunctionOperator(Operator[SpecT]):
     """Shared by operators that call user functions: clocks, contexts, side outputs, timers."""
 
     def __init__(self, setup: Setup) -> None:
@@ -214,10 +220,8 @@ class FunctionOperator(Operator):
                             add(result)
                         else:
                             add(settle_keyed(result))
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, record, error) from error
+            self.fail(record, error)
         self.emit(results, None, taken=take is not None)
 
     # -- emitting
@@ -269,7 +273,7 @@ class FunctionOperator(Operator):
         self.clock.watermark = watermark
         if self.backend is not None:
             self._fire(self.backend.event_timers.due(watermark), TimeDomain.EVENT_TIME)
-        self.output.watermark(watermark)
+        self.output.control(watermark)
 
     def _fire_processing_timers(self) -> None:
         # At the end of bounded input pending processing-time timers are dropped, as in Flink.
@@ -308,7 +312,7 @@ class FunctionOperator(Operator):
         super().finish(ack)
 
 
-class KeyedFunctionOperator(FunctionOperator):
+class KeyedFunctionOperator(FunctionOperator[SpecT]):
     """One whose input is always keyed."""
 
     backend: KeyedBackend

@@ -22,7 +22,6 @@ from beadline.runtime.failure import UserCodeError
 from beadline.runtime.messages import RunContext, StepHeader
 from beadline.runtime.operators import Setup, make_operator
 from beadline.state.description import StateDescription
-from beadline.state.segments.version import SegmentRef
 
 # A function may need something that only workers can reach.
 _PATIENCE_SECONDS = 20.0
@@ -42,7 +41,6 @@ class DeclaredStates:
 
 
 def may_have_state(node: PlanNode) -> bool:
-    """Whether an operator can have keyed or operator state."""
     parts = [*node.spec.functions(), getattr(node.spec, "source", None), getattr(node.spec, "sink", None)]
     return node.keyed or isinstance(node.spec, BroadcastSpec) or any(map(has_own_state, parts))
 
@@ -77,7 +75,7 @@ def _opened(node: PlanNode, parameters: dict[str, str], header: StepHeader) -> D
         return DeclaredStates(unknown=_told(error))
     unknown = ""
     try:
-        operator.states.begin(header, None, _no_state)
+        operator.states.begin(header, None)
         operator.states.initialize()
         operator.open()
     except (Exception, SystemExit) as error:
@@ -94,7 +92,3 @@ def _opened(node: PlanNode, parameters: dict[str, str], header: StepHeader) -> D
 def _told(error: BaseException) -> str:
     cause = error.cause if isinstance(error, UserCodeError) else error
     return f"{type(cause).__name__}: {cause}".splitlines()[0][:200]
-
-
-def _no_state(segment: SegmentRef) -> bytes:
-    raise AssertionError(f"{segment!r} is read without being named")

@@ -22,24 +22,17 @@ from beadline.state.access.keyed import KeyedValueState
 from beadline.state.codec import ATOMS
 
 
-class _UserFunctionOperator(FunctionOperator):
+class _UserFunctionOperator(FunctionOperator[FunctionSpec]):
     """Finds the user's method: a callable is taken as it is, a Function by the method of its shape."""
 
     methods: tuple[str, ...]
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, FunctionSpec)
-        self.function = spec.function
-        self.batch = spec.batch
+        self.function = function = self.spec.function
         self.calls: list[Callable[..., Any]] = [
-            getattr(spec.function, method) if isinstance(spec.function, Function) else spec.function
-            for method in self.methods
+            getattr(function, method) if isinstance(function, Function) else function for method in self.methods
         ]
-
-    def _fail(self, record: Any, error: Exception) -> UserCodeError:
-        return UserCodeError(self.node, record, error)
 
 
 def _last_taken(records: list[Any], waiting: Iterator[Any]) -> Any:
@@ -74,7 +67,7 @@ class MapOperator(_UserFunctionOperator):
                 for record, scope.slot in zip(records, keys, strict=True):
                     add(settle_keyed(call(record)))
         except Exception as error:
-            raise self._fail(record, error) from error
+            self.fail(record, error)
         self.emit(results, timestamps)
 
     def _map_typed(
@@ -84,7 +77,7 @@ class MapOperator(_UserFunctionOperator):
         try:
             results = list(map(take, map(call, waiting)))
         except Exception as error:
-            raise self._fail(_last_taken(records, waiting), error) from error
+            self.fail(_last_taken(records, waiting), error)
         self.emit(results, timestamps, taken=True)
 
 
@@ -101,7 +94,6 @@ class FilterOperator(_UserFunctionOperator):
             self._filter(call, records)
             return
         kept: list[int] = []
-        position = 0
         record = None
         scope = self.backend.scope if self.backend is not None else None
         try:
@@ -112,7 +104,7 @@ class FilterOperator(_UserFunctionOperator):
                 if call(record):
                     kept.append(position)
         except Exception as error:
-            raise self._fail(record, error) from error
+            self.fail(record, error)
         times = None if timestamps is None else [timestamps[i] for i in kept]
         passed = [records[i] for i in kept]
         self.output.emit(passed if self.backend is None else list(map(settle_keyed, passed)), times)
@@ -122,13 +114,11 @@ class FilterOperator(_UserFunctionOperator):
         try:
             results = [record for record in waiting if call(record)]
         except Exception as error:
-            raise self._fail(_last_taken(records, waiting), error) from error
+            self.fail(_last_taken(records, waiting), error)
         self.output.emit(results, None)
 
 
 class _ManyOperator(_UserFunctionOperator):
-    """Each call gives any number of results."""
-
     def _loop(
         self,
         call: Callable[[Any], Iterable[Any] | None],
@@ -174,7 +164,7 @@ class _ManyOperator(_UserFunctionOperator):
         except UserCodeError:
             raise
         except Exception as error:
-            raise self._fail(record, error) from error
+            self.fail(record, error)
         self.emit(results, times, taken=take is not None)
 
 
@@ -223,7 +213,7 @@ class CoProcessOperator(ProcessOperator):
     methods = ("process_element1", "process_element2")
 
 
-class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
+class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator[FunctionSpec]):
     """A running fold per key. In batch mode only the last value of each key is emitted, at the end of input."""
 
     methods = ("reduce",)
@@ -251,7 +241,7 @@ class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
             for record, scope.slot in zip(records, keys, strict=True):
                 current = value()
                 if current is None:
-                    if self.batch:
+                    if self.spec.batch:
                         self.backend.event_timers.register(MAX_WATERMARK, scope.slot)
                     reduced = record
                 else:
@@ -261,15 +251,15 @@ class ReduceOperator(_UserFunctionOperator, KeyedFunctionOperator):
                 update(reduced)
                 add(settle_keyed(reduced))
         except Exception as error:
-            raise self._fail(record, error) from error
-        if not self.batch:
+            self.fail(record, error)
+        if not self.spec.batch:
             self.emit(results, timestamps)
 
     def on_timer(self, timestamp: int, context: Any) -> Any:
         return [self._state.value()]
 
 
-FUNCTION_OPERATORS: dict[str, type[FunctionOperator]] = {
+FUNCTION_OPERATORS: dict[str, type[FunctionOperator[FunctionSpec]]] = {
     "map": MapOperator,
     "filter": FilterOperator,
     "flat_map": FlatMapOperator,

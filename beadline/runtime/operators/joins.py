@@ -11,7 +11,6 @@ from beadline.errors import ConfigurationError
 from beadline.graph.specs import IntervalJoinSpec
 from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
 from beadline.runtime.exchange.writer import Timestamps
-from beadline.runtime.failure import UserCodeError
 from beadline.runtime.functions.aliasing import add_settled, settle_keyed
 from beadline.runtime.messages import StepHeader, SubtaskInput
 from beadline.runtime.operators.base import KeyedFunctionOperator, Setup
@@ -32,8 +31,6 @@ class JoinWindowOperator(WindowOperator):
 
 
 class PairContext(ProcessJoinFunction.Context):
-    """The times of the current pair."""
-
     def __init__(self) -> None:
         self.left = self.right = MIN_WATERMARK
 
@@ -47,7 +44,7 @@ class PairContext(ProcessJoinFunction.Context):
         return max(self.left, self.right)
 
 
-class IntervalJoinOperator(KeyedFunctionOperator):
+class IntervalJoinOperator(KeyedFunctionOperator[IntervalJoinSpec]):
     """Keeps the elements of both sides until nothing that can still come would match them.
 
     Elements lie in buckets of time, each a list in the state of (key, (side, bucket)). An element that comes looks
@@ -57,8 +54,7 @@ class IntervalJoinOperator(KeyedFunctionOperator):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, IntervalJoinSpec)
+        spec = self.spec
         # By side: how far before and after an element the other side's matches are.
         self._bounds = ((spec.lower, spec.upper), (-spec.upper, -spec.lower))
         self._width = max(1, -(-(spec.upper - spec.lower + 1) // _BUCKETS))
@@ -81,7 +77,13 @@ class IntervalJoinOperator(KeyedFunctionOperator):
         self.records_in += len(records)
         if timestamps is None or MIN_WATERMARK in timestamps:
             first = records[0 if timestamps is None else timestamps.index(MIN_WATERMARK)]
-            raise UserCodeError(self.node, first, _no_timestamp(input_index))
+            self.fail(
+                first,
+                ConfigurationError(
+                    f"an interval join needs elements with timestamps, and the {('left', 'right')[input_index]} stream "
+                    "has none: call assign_timestamps_and_watermarks() with a timestamp assigner before key_by()"
+                ),
+            )
         scope = self.backend.scope
         watermark = self.clock.watermark
         results: list[Any] = []
@@ -97,13 +99,14 @@ class IntervalJoinOperator(KeyedFunctionOperator):
                 else:
                     self._hold(record, time, input_index)
                     self._match(record, time, input_index, results, times)
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, record, error) from error
+            self.fail(record, error)
         self.emit(results, times)
-        if late:
-            self._take_late(late, late_times, self._late_tags[input_index])
+        tag = self._late_tags[input_index]
+        if late and tag is None:
+            self._late_dropped.inc(len(late))
+        elif late and tag is not None:
+            self.output.emit_side(tag, late, late_times)
 
     def _hold(self, record: Any, time: int, side: int) -> None:
         bucket = time // self._width
@@ -141,12 +144,6 @@ class IntervalJoinOperator(KeyedFunctionOperator):
                         add_settled(results, produced, settle_keyed)
                         times.extend([max(time, other_time)] * (len(results) - len(times)))
 
-    def _take_late(self, late: list[Any], late_times: list[int], tag: str | None) -> None:
-        if tag is None:
-            self._late_dropped.inc(len(late))
-        else:
-            self.output.emit_side(tag, late, late_times)
-
     # -- timers
 
     def enter(self, slot: Any) -> None:
@@ -156,10 +153,3 @@ class IntervalJoinOperator(KeyedFunctionOperator):
     def on_timer(self, timestamp: int, context: Any) -> None:
         self._held.clear()
         self._touched.discard(self.backend.window_scope.slot)
-
-
-def _no_timestamp(side: int) -> ConfigurationError:
-    return ConfigurationError(
-        f"an interval join needs elements with timestamps, and the {('left', 'right')[side]} stream has none: call "
-        "assign_timestamps_and_watermarks() with a timestamp assigner before key_by()"
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beadline.graph.specs import PrintSpec, SinkSpec
+from beadline.graph.specs import CollectSpec, PrintSpec, SinkSpec
 from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
@@ -13,15 +13,13 @@ from beadline.runtime.operators.base import Operator, Setup
 from beadline.state.store import Store
 
 
-class PrintOperator(Operator):
+class PrintOperator(Operator[PrintSpec]):
     """Lines travel in the acknowledgement; the driver prints them in order."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, PrintSpec)
-        self._format = spec.type_info.formatter()
-        prefix = spec.identifier or ""
+        self._format = self.spec.type_info.formatter()
+        prefix = self.spec.identifier or ""
         if self.node.parallelism > 1:
             prefix += f":{self.subtask + 1}" if prefix else str(self.subtask + 1)
         self._prefix = f"{prefix}> " if prefix else ""
@@ -39,7 +37,7 @@ class PrintOperator(Operator):
         self.printed.lines(lines)
 
 
-class CollectOperator(Operator):
+class CollectOperator(Operator[CollectSpec]):
     """Records travel in the acknowledgement to the program that waits for them."""
 
     def __init__(self, setup: Setup) -> None:
@@ -55,19 +53,14 @@ class CollectOperator(Operator):
         ack.collected, self._collected = self._collected, []
 
 
-class SinkOperator(Operator):
+class SinkOperator(Operator[SinkSpec]):
     """Hands records to a sink's stager, which writes them where nobody sees them yet."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, SinkSpec)
-        self._sink = spec.sink
-        self._stager: Any = None
+    _stager: Any
 
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
-        self._stager = self._sink.stager(self.subtask, header.step, header.now)
+        self._stager = self.spec.sink.stager(self.subtask, header.step, header.now)
 
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
@@ -81,7 +74,7 @@ class SinkOperator(Operator):
         for position, record in enumerate(records):
             times = None if timestamps is None else [timestamps[position]]
             try:
-                self._sink.stager(self.subtask, self._header.step, self._header.now).write([record], times)
+                self.spec.sink.stager(self.subtask, self._header.step, self._header.now).write([record], times)
             except Exception:
                 return record
         return NO_RECORD

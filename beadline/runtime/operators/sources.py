@@ -12,24 +12,16 @@ from beadline.runtime.exchange.gate import MAX_WATERMARK
 from beadline.runtime.exchange.writer import Timestamps
 from beadline.runtime.failure import NO_RECORD, UserCodeError
 from beadline.runtime.messages import StepHeader, SubtaskInput
-from beadline.runtime.operators.base import Operator, Setup
+from beadline.runtime.operators.base import Operator
 from beadline.runtime.task.poison import TAG, digest_of, sift
 from beadline.state.store import Store
 
 
-class SourceOperator(Operator):
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        spec = self.node.spec
-        assert isinstance(spec, SourceSpec)
-        self._source = spec.source
-        self._timed = spec.source.timed
-        self._start: SubtaskInput
+class SourceOperator(Operator[SourceSpec]):
+    _start: SubtaskInput
 
     def _output_type(self) -> Any:
-        spec = self.node.spec
-        assert isinstance(spec, SourceSpec)
-        return None if spec.typed else self.node.output_type
+        return None if self.spec.typed else self.node.output_type
 
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
@@ -48,18 +40,18 @@ class SourceOperator(Operator):
                     self._unreadable(batch)
                     continue
                 if batch.__class__ is Watermark:
-                    self.output.watermark(batch.timestamp)
+                    self.output.control(batch.timestamp)
                     continue
-                records, timestamps = batch if self._timed else (batch, None)
+                records, timestamps = batch if self.spec.source.timed else (batch, None)
                 self.records_in += len(records)
                 self._emit(records, timestamps)
                 yield
         if self._start.ended:
-            self.output.watermark(MAX_WATERMARK)
+            self.output.control(MAX_WATERMARK)
 
     def _batches(self, split: Any) -> Iterator[Any]:
         try:
-            yield from self._source.read_batches(split)
+            yield from self.spec.source.read_batches(split)
         except StepError:
             raise  # to be run again
         except InputError as error:

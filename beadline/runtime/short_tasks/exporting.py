@@ -23,7 +23,7 @@ from beadline.state.parquet.layout import part_name, safe_name
 from beadline.state.parquet.operator_columns import encode_operator_state
 from beadline.state.parquet.segment import ParquetSegmentWriter
 from beadline.state.segments.drafts import Draft
-from beadline.state.segments.files import is_folder, join, make_folder, parent, read_range, read_segment, write_file
+from beadline.state.segments.files import is_folder, join, make_folder, parent, read_segment, write_file
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import TableChanges
 from beadline.state.segments.version import SegmentRef, checksum_of
@@ -70,17 +70,11 @@ class StateExport:
 
 
 Export: TypeAlias = KeyedExport | StateExport
-
-
-@dataclass(frozen=True)
-class Exported:
-    """The files that an export became, with the names of their states. The driver gives versions."""
-
-    files: tuple[tuple[str, SegmentRef], ...]
+#: The files that an export became, with the names of their states. The driver gives versions.
+Exported: TypeAlias = tuple[tuple[str, SegmentRef], ...]
 
 
 def export_in_worker(shipment: Any, context: RunContext, now: int, exports: tuple[Export, ...]) -> list[Exported]:
-    """Write some exports of one task, in their order."""
     worker.enter_execution(context, shipment)
     with no_collection():
         return [export(each, now) for each in exports]
@@ -91,8 +85,8 @@ def export(request: Export, now: int) -> Exported:
     if not is_folder(parent(request.folder)):
         raise VersionError(f"the savepoint {parent(request.folder)} is gone: it was given up")
     if isinstance(request, StateExport):
-        return Exported(((request.name, _export_state(request)),))
-    return Exported(tuple(_export_keyed(request, now)))
+        return ((request.name, _export_state(request)),)
+    return tuple(_export_keyed(request, now))
 
 
 def _export_keyed(request: KeyedExport, now: int) -> Iterator[tuple[str, SegmentRef]]:
@@ -100,7 +94,7 @@ def _export_keyed(request: KeyedExport, now: int) -> Iterator[tuple[str, Segment
     declared = {description.name: description for description in request.descriptions}
     with ExitStack() as stack:
         made: dict[str, tuple[Draft, ParquetSegmentWriter]] = {}
-        for _, content in merged(request.segments, read_range, range(*request.groups), now=now):
+        for _, content in merged(request.segments, range(*request.groups), now=now):
             for name, table in content.items():
                 if name not in made:
                     draft = stack.enter_context(_draft(request, name))

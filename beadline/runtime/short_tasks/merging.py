@@ -14,8 +14,7 @@ from beadline.state.segments.segment import SegmentWriter
 
 
 def merge_in_worker(shipment: Any, context: RunContext, now: int, merge: MergeRequest) -> MergeResult:
-    """Merge some segments of one handle into one file, some key groups at a time. Reads and writes immutable files
-    only; may run twice."""
+    """Merge some segments of one handle into one file. Reads and writes immutable files only; may run twice."""
     execution = worker.enter_execution(context, shipment)
     with no_collection():
         return merge_runs(execution, context, now, merge)
@@ -26,7 +25,7 @@ def merge_runs(execution: worker.WorkerExecution, context: RunContext, now: int,
     over = now if merge.from_root else None
     with execution.files.draft() as draft:
         writer = SegmentWriter(draft.write, merge.max_parallelism, by_key=True, codec=context.codec)
-        parts = merged(merge.segments, execution.files.read_range, groups, from_root=merge.from_root, now=over)
+        parts = merged(merge.segments, groups, from_root=merge.from_root, now=over)
         for _, content in parts:
             writer.add(content)
         writer.finish()

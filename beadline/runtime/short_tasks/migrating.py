@@ -7,14 +7,14 @@ of the snapshot are only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import cloudpickle
 
 from beadline.api.state_descriptors import StateMigration
-from beadline.common._types.mismatch import shorten
+from beadline.common._types.base import shorten
 from beadline.common.type_description import readable, type_to_text
 from beadline.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from beadline.errors import StateMismatchError
@@ -22,11 +22,11 @@ from beadline.runtime.messages import RunContext
 from beadline.runtime.worker import worker
 from beadline.state.codec import freeze, thaw_as_written
 from beadline.state.evolution import class_names, hooked, type_converter
-from beadline.state.key_groups import BoxedKey
+from beadline.state.key_groups import unboxed
 from beadline.state.operator.handles import BROADCAST, StateContent, encode, read_part, store
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.merging import merged
-from beadline.state.segments.segment import SegmentContent, SegmentWriter, TableChanges
+from beadline.state.segments.segment import SegmentWriter, TableChanges
 from beadline.state.segments.version import SegmentRef, next_version
 
 Convert = Callable[[Any], Any]
@@ -128,20 +128,14 @@ def _migrate_keyed(
     with files.draft() as draft:
         writer = SegmentWriter(draft.write, request.max_parallelism, by_key=True, codec=context.codec)
         groups = range(*request.groups)
-        for _, content in merged(request.segments, files.read_range, groups):
-            writer.add(_converted(content, tables))
+        for _, content in merged(request.segments, groups):
+            writer.add({name: tables[name](table) if name in tables else table for name, table in content.items()})
         writer.finish()
         version = next_version(request.segments[-1].version, f"migrated|{draft.digest}".encode())
         return draft.store(f"{draft.digest}-{version[:12]}.run", version, writer.entries)
 
 
-def _converted(content: SegmentContent, tables: Mapping[str, _TableConverter]) -> SegmentContent:
-    return {name: tables[name](table) if name in tables else table for name, table in content.items()}
-
-
 class _TableConverter:
-    """Converts the settled contents of one table."""
-
     def __init__(self, operator: str, change: StateChange, now: int) -> None:
         self._operator = operator
         self._change = change
@@ -177,7 +171,7 @@ def _migrate_part(
     by_key = request.mode == BROADCAST
     convert = change.converter(now, keeps_none=by_key)
     items: list[Any] = []
-    for number, item in enumerate(read_part(request.part, request.mode, files.read)):
+    for number, item in enumerate(read_part(request.part, request.mode)):
         key, value = item if by_key else (number, item)
         try:
             made = convert(value)
@@ -203,13 +197,10 @@ def _unfit(operator: str, change: StateChange, error: Exception, stored: Any, wh
 
 def _shown(slot: Any, namespaced: bool) -> str:
     key, window = slot if namespaced else (slot, None)
-    if key.__class__ is BoxedKey:
-        key = key.key
-    return f"key {shorten(key)}" + (f", window {shorten(window)}" if namespaced else "")
+    return f"key {shorten(unboxed(key))}" + (f", window {shorten(window)}" if namespaced else "")
 
 
 def _readable_value(stored: Any) -> str:
-    """What an entry holds, as far as it is known."""
     try:
         if stored.__class__ is tuple and len(stored) == 2 and isinstance(stored[1], list):
             return shorten([thaw_as_written(item) for item in stored[1]])

@@ -46,7 +46,7 @@ def digest_of(record: Any) -> str | None:
         return None
 
 
-def guard(operator: Operator, poison: Poison | None) -> None:
+def guard(operator: Operator[Any], poison: Poison | None) -> None:
     """Keep known poison from an operator in the step that begins."""
     operator.__dict__.pop("records", None)
     digests = poison.records.get(operator.node.id) if poison is not None else None
@@ -70,7 +70,7 @@ def guard(operator: Operator, poison: Poison | None) -> None:
 
 
 def sift(
-    operator: Operator, records: list[Any], timestamps: Timestamps, digests: frozenset[str], to_side: bool
+    operator: Operator[Any], records: list[Any], timestamps: Timestamps, digests: frozenset[str], to_side: bool
 ) -> list[int]:
     """The positions of the records that are no poison; poison goes to the side output, if it is to."""
     bad = [i for i, record in enumerate(records) if digest_of(record) in digests]

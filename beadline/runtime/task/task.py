@@ -23,7 +23,7 @@ from beadline.graph.specs import Broadcast
 from beadline.runtime.exchange.gate import ChannelCheck, WatermarkGate
 from beadline.runtime.exchange.output import LocalTarget, local_channel
 from beadline.runtime.exchange.rows import ACK, BARRIER, DATA, DESCRIPTOR, DRIVER, RowBuffer, WireRow
-from beadline.runtime.exchange.writer import ChannelWriter, make_writer
+from beadline.runtime.exchange.writer import ChannelWriter, Ends, make_writer
 from beadline.runtime.failure import NO_RECORD, Failure, UserCodeError
 from beadline.runtime.functions.printed import Printed
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
@@ -35,11 +35,12 @@ from beadline.runtime.worker.worker import WorkerExecution
 from beadline.state.codec import dumps
 from beadline.state.disks import is_full
 from beadline.state.key_groups import key_group_range
+from beadline.state.segments.files import read_segment
 from beadline.state.store import Store, StoreOwner, open_store
 
 
 @contextlib.contextmanager
-def _naming(operator: Operator) -> Iterator[None]:
+def _naming(operator: Operator[Any]) -> Iterator[None]:
     """The error of a full disk does not say which operator's file could not be written."""
     try:
         yield
@@ -50,8 +51,6 @@ def _naming(operator: Operator) -> Iterator[None]:
 
 
 class Task:
-    """The work of one level in one partition."""
-
     def __init__(self, execution: WorkerExecution, header: StepHeader, level: int, partition: int) -> None:
         self._execution = execution
         self._plan = execution.plan
@@ -63,8 +62,8 @@ class Task:
         self._writers: list[ChannelWriter] = []
         self._checks = self._expected_channels()
         self._consumed: dict[tuple[int, int], str] = {}
-        self._operators: list[Operator] = []
-        self._by_node: dict[int, Operator] = {}
+        self._operators: list[Operator[Any]] = []
+        self._by_node: dict[int, Operator[Any]] = {}
         self._stores: list[Store] = []
         self._acknowledging = Acks(execution, header, partition)
         self.printed = Printed()
@@ -100,7 +99,8 @@ class Task:
             elif row.dest != self._partition:
                 raise ChannelError(f"level {self._level}, partition {self._partition} got a row for {row.dest}")
             elif row.kind == DESCRIPTOR:
-                self._check_not_begun()
+                if self._operators or self._out:
+                    raise ChannelError(f"level {self._level}, partition {self._partition} got two descriptors")
                 self._guarded(self._begin, pickle.loads(row.payload))
                 yield from self._start()
             elif row.kind == DATA:
@@ -114,8 +114,9 @@ class Task:
         self._guarded(self._end)
         yield from self._drain()
         acks = [] if self._out else self._acks()
-        ends = [] if self._out else self._finish_writers()
-        digest = self._digest(ends)
+        ends = {} if self._out else self._finish_writers()
+        # One digest for all that the task sent, so that the driver can tell attempts apart.
+        digest = xxhash.xxh3_128_hexdigest(repr((self._out, list(ends.items()))).encode())
         self._send_barriers(ends, digest)
         self._acknowledge(acks, digest)
         yield from self._drain(everything=True)
@@ -199,12 +200,10 @@ class Task:
                 whose = StoreOwner(header.context.execution, *key, maximum)
                 cached = execution.stores.pop(key, None)
                 with _naming(operator):
-                    store = open_store(
-                        cached, start.handle, groups, execution.files.read, header.context.backend, whose
-                    )
+                    store = open_store(cached, start.handle, groups, read_segment, header.context.backend, whose)
                 execution.stores[key] = store
                 self._stores.append(store)
-            operator.states.begin(header, start.states, execution.files.read)
+            operator.states.begin(header, start.states)
             operator.begin(header, start, store)
             poison.guard(operator, header.poison)
             if not operator.opened:
@@ -214,7 +213,7 @@ class Task:
         for operator in self._operators:
             operator.states.notify()
 
-    def _kept_operators(self, given: TaskInput) -> list[Operator] | None:
+    def _kept_operators(self, given: TaskInput) -> list[Operator[Any]] | None:
         """The operators that an earlier step left here, if all of them may continue with this step."""
         # Popped, and put back only after a good end: a failed attempt leaves neither functions nor half-taken stores.
         operators = self._execution.operators.pop((self._level, self._partition), None)
@@ -231,7 +230,7 @@ class Task:
         walk_everything_next()
         return None
 
-    def _channels_of(self, operator: Operator) -> list[int]:
+    def _channels_of(self, operator: Operator[Any]) -> list[int]:
         channels: list[int] = []
         for edge in operator.node.inputs:
             if edge.exchange:
@@ -311,10 +310,6 @@ class Task:
         if not self._operators and not self._out:
             raise ChannelError(f"level {self._level}, partition {self._partition} got no descriptor")
 
-    def _check_not_begun(self) -> None:
-        if self._operators or self._out:
-            raise ChannelError(f"level {self._level}, partition {self._partition} got two descriptors")
-
     # -- end
 
     def _end(self) -> None:
@@ -338,22 +333,17 @@ class Task:
             self._take(error)
         return acks
 
-    def _finish_writers(self) -> list[tuple[ChannelWriter, list[tuple[int, int, int, str]]]]:
-        ends: list[tuple[ChannelWriter, list[tuple[int, int, int, str]]]] = []
+    def _finish_writers(self) -> dict[int, Ends]:
+        """By edge, how the channels end."""
+        ends: dict[int, Ends] = {}
         try:
             for writer in self._writers:
-                ends.append((writer, writer.finish()))
+                ends[writer.edge.index] = writer.finish()
         except (UserCodeError, BeadlineError) as error:
             self._fail(error)
         return ends
 
-    def _digest(self, ends: list[tuple[ChannelWriter, list[tuple[int, int, int, str]]]]) -> str:
-        """One digest for all that the task sent, so that the driver can tell attempts apart."""
-        digest = xxhash.xxh3_128(repr((self._out, [(w.edge.index, end) for w, end in ends])).encode())
-        return digest.hexdigest()
-
-    def _send_barriers(self, ends: list[tuple[ChannelWriter, list[tuple[int, int, int, str]]]], digest: str) -> None:
-        sent: dict[int, list[tuple[int, int, int, str]]] = {writer.edge.index: end for writer, end in ends}
+    def _send_barriers(self, sent: dict[int, Ends], digest: str) -> None:
         last = (1 << 62) - 1
         for node in self._plan.nodes_of(self._level, self._partition):
             for edge in node.outputs:

@@ -107,8 +107,6 @@ class Surroundings:
 
 
 class _Entered:
-    """What entering has changed in this process."""
-
     def __init__(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
         self._folder = os.getcwd() if surroundings.links else None
@@ -137,7 +135,6 @@ _entered: _Entered | None = None
 
 
 def current_surroundings() -> Surroundings:
-    """Those that this process has entered."""
     return _entered.surroundings if _entered is not None else Surroundings()
 
 
@@ -185,7 +182,6 @@ class Packed:
 
 
 def call_on_each(function: Packed, items: Iterable[bytes]) -> Iterator[Any]:
-    """Call a packed function on pickled items."""
     call = function.open()
     for item in items:
         yield call(cloudpickle.loads(item))

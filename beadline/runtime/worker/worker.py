@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from beadline.graph.plan import Plan
@@ -17,6 +18,7 @@ from beadline.state.segments.files import SegmentFiles
 from beadline.state.store import Store
 
 
+@dataclass(frozen=True)
 class Shipment:
     """What is broadcast to the workers once per execution, in one pickle: classes keep their identity across its parts.
 
@@ -26,17 +28,10 @@ class Shipment:
     :ivar registered: other classes that state may hold
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        main_classes: dict[str, type],
-        job_modules: tuple[str, ...],
-        registered: frozenset[tuple[str, str]],
-    ) -> None:
-        self.plan = plan
-        self.main_classes = main_classes
-        self.job_modules = job_modules
-        self.registered = registered
+    plan: Plan
+    main_classes: dict[str, type]
+    job_modules: tuple[str, ...]
+    registered: frozenset[tuple[str, str]]
 
     def enter(self) -> None:
         """Let unpickling find the classes of the execution's script, and those of the job."""
@@ -51,8 +46,6 @@ def set_main_classes(classes: dict[str, type]) -> None:
 
 
 class WorkerExecution:
-    """One execution as seen by one worker."""
-
     def __init__(self, execution: str, packed: Packed, state_root: str) -> None:
         self.execution = execution
         self._packed = packed
@@ -60,7 +53,7 @@ class WorkerExecution:
         self.plan = shipment.plan
         self._shipment = shipment
         self.files = SegmentFiles(state_root)
-        self.operators: dict[tuple[int, int], list[Operator]] = {}
+        self.operators: dict[tuple[int, int], list[Operator[Any]]] = {}
         self.stores: dict[tuple[int, int], Store] = {}
         self.reported: set[tuple[int, str]] = set()
 
@@ -69,7 +62,7 @@ class WorkerExecution:
         self._packed.surroundings.enter()
         self._shipment.enter()
 
-    def make_operators(self, level: int, partition: int, attempt: int) -> list[Operator]:
+    def make_operators(self, level: int, partition: int, attempt: int) -> list[Operator[Any]]:
         """New operators for one task. Each subtask gets function objects of its own."""
         plan: Plan = self._packed.open().plan
         return [

@@ -26,19 +26,13 @@ from beadline.state.key_groups import encode_indexed
 from beadline.state.segments.segment import SegmentContent, TableChanges
 from beadline.state.store import Store
 
-_PLAIN: dict[type[StateDescriptor], Any] = {
-    ValueStateDescriptor: keyed.KeyedValueState,
-    ListStateDescriptor: keyed.KeyedListState,
-    MapStateDescriptor: keyed.KeyedMapState,
-    ReducingStateDescriptor: keyed.KeyedReducingState,
-    AggregatingStateDescriptor: keyed.KeyedAggregatingState,
-}
-_EXPIRING: dict[type[StateDescriptor], Any] = {
-    ValueStateDescriptor: ttl.ExpiringValueState,
-    ListStateDescriptor: ttl.ExpiringListState,
-    MapStateDescriptor: ttl.ExpiringMapState,
-    ReducingStateDescriptor: ttl.ExpiringReducingState,
-    AggregatingStateDescriptor: ttl.ExpiringAggregatingState,
+#: The handle for each kind of descriptor: of state without a time to live, and with one.
+_HANDLES: dict[type[StateDescriptor], tuple[Any, Any]] = {
+    ValueStateDescriptor: (keyed.KeyedValueState, ttl.ExpiringValueState),
+    ListStateDescriptor: (keyed.KeyedListState, ttl.ExpiringListState),
+    MapStateDescriptor: (keyed.KeyedMapState, ttl.ExpiringMapState),
+    ReducingStateDescriptor: (keyed.KeyedReducingState, ttl.ExpiringReducingState),
+    AggregatingStateDescriptor: (keyed.KeyedAggregatingState, ttl.ExpiringAggregatingState),
 }
 
 EVENT_TIMERS = "_event-timers"
@@ -114,8 +108,8 @@ class KeyedBackend:
                     f"by a {type(known[0]).__name__}; use another name"
                 )
             return known[1]
-        makers = _PLAIN if descriptor.ttl_config is None else _EXPIRING
-        handle: StateHandle = makers[type(descriptor)](descriptor, self.window_scope if windowed else self.scope)
+        make = _HANDLES[type(descriptor)][descriptor.ttl_config is not None]
+        handle: StateHandle = make(descriptor, self.window_scope if windowed else self.scope)
         described = describe(descriptor, handle.kind, namespaced=windowed)
         if holds is not None:
             described = replace(described, type=text_of(holds))
@@ -125,7 +119,6 @@ class KeyedBackend:
         return handle
 
     def descriptors(self) -> dict[str, StateDescriptor]:
-        """Of all states that were asked for so far, by name."""
         return {name: descriptor for name, (descriptor, _, _) in self._handles.items()}
 
     def descriptions(self) -> list[StateDescription]:

@@ -64,8 +64,6 @@ def checked_converter(name: str, type_info: TypeInformation) -> Converter | None
 
 
 class StateHandle:
-    """What all handles share."""
-
     kind: str
     _table: Any
 
@@ -74,7 +72,6 @@ class StateHandle:
         self._scope = scope
 
     def point_at(self, table: Table) -> None:
-        """Use the tables of the step that begins."""
         self._table = table
 
     def __repr__(self) -> str:

@@ -28,10 +28,6 @@ class HeapStore(Store):
         self._kinds: dict[str, tuple[str, bool]] = {}
         self._pending: dict[str, SegmentContent] = {}
 
-    def __repr__(self) -> str:
-        entries = sum(len(base) for base in self._bases.values())
-        return f"<HeapStore at {self.version[:8]}, {entries} entries, {len(self._pending)} pending>"
-
     def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
         segments = handle.after(self.version)
         if segments is None:

@@ -18,6 +18,8 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 Changes = dict[Any, Any]
 
+_NO_CHANGE: tuple[bool, dict[Any, Any]] = (False, {})
+
 
 class Table:
     """What all tables share. Subclasses give the meaning of a change."""
@@ -29,6 +31,11 @@ class Table:
         self.name = name
         self.base = base
         self.namespaced = namespaced
+        self.reset()
+
+    def reset(self) -> None:
+        """Start an empty overlay."""
+        raise NotImplementedError
 
     def take_changes(self) -> Changes:
         """The overlay as changes by slot; the overlay is empty afterwards."""
@@ -74,8 +81,7 @@ class ValueTable(Table):
     kind = "value"
     __slots__ = ("reads", "writes")
 
-    def __init__(self, name: str, base: dict[Any, Any], namespaced: bool = False) -> None:
-        super().__init__(name, base, namespaced)
+    def reset(self) -> None:
         self.writes: dict[Any, Any] = {}
         self.reads: dict[Any, Any] = {}
 
@@ -113,7 +119,7 @@ class ValueTable(Table):
                 frozen = freeze(live)
                 if frozen != base.get(slot):
                     changes[slot] = frozen
-        self.writes, self.reads = {}, {}
+        self.reset()
         return changes
 
     @staticmethod
@@ -146,8 +152,7 @@ class ListTable(Table):
     kind = "list"
     __slots__ = ("overlay",)
 
-    def __init__(self, name: str, base: dict[Any, Any], namespaced: bool = False) -> None:
-        super().__init__(name, base, namespaced)
+    def reset(self) -> None:
         self.overlay: dict[Any, tuple[bool, list[Any]]] = {}
 
     def get(self, slot: Any) -> list[Any] | None:
@@ -207,8 +212,7 @@ class MapTable(Table):
     kind = "map"
     __slots__ = ("overlay",)
 
-    def __init__(self, name: str, base: dict[Any, Any], namespaced: bool = False) -> None:
-        super().__init__(name, base, namespaced)
+    def reset(self) -> None:
         self.overlay: dict[Any, tuple[bool, dict[Any, Any]]] = {}
 
     def get(self, slot: Any, map_key: Any) -> Any:
@@ -263,16 +267,12 @@ class MapTable(Table):
         self.overlay[slot] = (True, {})
 
     def items(self, slot: Any) -> Iterator[tuple[Any, Any]]:
-        change = self.overlay.get(slot)
-        over = change[1] if change is not None else {}
-        if change is None or not change[0]:
-            for map_key, value in self.base.get(slot, {}).items():
-                value = over.get(map_key, value)
-                if value is not MISSING:
-                    yield unboxed(map_key), thaw(value)
-            below = self.base.get(slot, {})
-        else:
-            below = {}
+        cleared, over = self.overlay.get(slot, _NO_CHANGE)
+        below = {} if cleared else self.base.get(slot, {})
+        for map_key, value in below.items():
+            value = over.get(map_key, value)
+            if value is not MISSING:
+                yield unboxed(map_key), thaw(value)
         for map_key, value in list(over.items()):
             if value is not MISSING and map_key not in below:
                 yield unboxed(map_key), thaw(value)

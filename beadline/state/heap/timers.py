@@ -11,8 +11,6 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from sortedcontainers import SortedDict
-
 from beadline.state.heap.tables import TABLE_KINDS, Changes, Table
 from beadline.state.key_groups import encode_indexed
 
@@ -23,13 +21,8 @@ class TimerTable(Table):
     kind = "timer"
     __slots__ = ("_added", "_ahead", "_heap", "_next", "_removed")
 
-    def __init__(self, name: str, base: SortedDict, namespaced: bool = False) -> None:
-        super().__init__(name, base, namespaced)
-        self.reset()
-
     def reset(self) -> None:
-        """Start an empty overlay. The base does not change under it, so one walk over the base serves the whole
-        step."""
+        """The base does not change under an overlay, so one walk over the base serves the whole step."""
         self._added: dict[int, dict[Any, None]] = {}
         self._removed: dict[int, dict[Any, None]] = {}
         self._heap: list[int] = []
@@ -69,7 +62,6 @@ class TimerTable(Table):
                     yield timestamp, slot
 
     def first(self) -> int | None:
-        """The earliest pending time."""
         heap = self._heap
         while heap and not self._any_pending(heap[0]):
             heapq.heappop(heap)
@@ -96,12 +88,10 @@ class TimerTable(Table):
 
     def take_changes(self) -> Changes:
         changes: Changes = {}
-        for timestamp, slots in self._added.items():
-            for slot in slots:
-                changes.setdefault(slot, ([], []))[0].append(timestamp)
-        for timestamp, slots in self._removed.items():
-            for slot in slots:
-                changes.setdefault(slot, ([], []))[1].append(timestamp)
+        for position, timers in enumerate((self._added, self._removed)):
+            for timestamp, slots in timers.items():
+                for slot in slots:
+                    changes.setdefault(slot, ([], []))[position].append(timestamp)
         self.reset()
         return changes
 

@@ -25,7 +25,7 @@ import xxhash
 from beadline.errors import VersionError
 from beadline.state.codec import dumps, loads
 from beadline.state.key_groups import subtask_of_key_group
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.segment import PARQUET_MAGIC
 from beadline.state.segments.version import SegmentRef
 
@@ -38,8 +38,6 @@ MODES = (LIST, UNION, BROADCAST, RAW, KEYED_RAW)
 
 _MAGIC = b"BEADOPS1"
 _HEAD = len(_MAGIC) + 8
-
-Read = Callable[[SegmentRef], bytes]
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,6 @@ class StateContent:
 
 
 def encode(content: StateContent) -> bytes:
-    """The bytes of a state, with a checksum."""
     payload = dumps((content.mode, content.items))
     return b"".join((_MAGIC, xxhash.xxh3_64_digest(payload), payload))
 
@@ -62,9 +59,9 @@ def encode(content: StateContent) -> bytes:
 def decode(data: bytes, where: str = "operator state") -> StateContent:
     """The content of a state, as :func:`encode` or a savepoint's Parquet file has it. ``where`` names it in errors."""
     if data[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
-        from beadline.state.parquet.operator_columns import decode_operator_state
+        from beadline.state.parquet.operator_columns import read_operator_state
 
-        return decode_operator_state(data, where)
+        return read_operator_state(data, where)[1]
     if data[: len(_MAGIC)] != _MAGIC or len(data) < _HEAD:
         raise VersionError(f"{where} is not operator state or is cut short ({len(data)} bytes)")
     payload = memoryview(data)[_HEAD:]
@@ -147,7 +144,6 @@ class OperatorStateHandle:
 
     @property
     def paths(self) -> set[str]:
-        """The files of the subtask's own parts."""
         return {part.path for ref in self.states.values() for part in ref.own_parts if part.path is not None}
 
 
@@ -244,7 +240,7 @@ def redistribute_handles(
             for subtask, states in enumerate(dealt):
                 states[name] = refs[subtask % len(refs)]
     decoded = [
-        {name: read_ref(ref, files.read) for name, ref in handle.states.items() if ref.mode not in (UNION, BROADCAST)}
+        {name: read_ref(ref) for name, ref in handle.states.items() if ref.mode not in (UNION, BROADCAST)}
         for handle in given
     ]
     for states, contents in zip(dealt, redistribute(decoded, new_parallelism, max_parallelism), strict=True):
@@ -254,13 +250,12 @@ def redistribute_handles(
     return [OperatorStateHandle(states) for states in dealt]
 
 
-def read_ref(ref: StateRef, read: Read) -> StateContent:
-    """The content of all parts of a reference."""
-    return StateContent(ref.mode, [item for part in ref.parts for item in read_part(part, ref.mode, read)])
+def read_ref(ref: StateRef) -> StateContent:
+    return StateContent(ref.mode, [item for part in ref.parts for item in read_part(part, ref.mode)])
 
 
-def read_part(part: SegmentRef, mode: str, read: Read) -> list[Any]:
-    content = decode(read(part), where=repr(part))
+def read_part(part: SegmentRef, mode: str) -> list[Any]:
+    content = decode(read_segment(part), where=repr(part))
     if content.mode != mode:
         raise VersionError(f"{part!r} holds a {content.mode} state, its handle says {mode}")
     return content.items

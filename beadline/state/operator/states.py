@@ -7,7 +7,7 @@ is stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from beadline.api.state import BroadcastState, ListState
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
@@ -24,7 +24,6 @@ from beadline.state.operator.handles import (
     RAW,
     UNION,
     OperatorStateHandle,
-    Read,
     StateContent,
     StateRef,
     digest_of,
@@ -55,12 +54,13 @@ class _Held:
     dirty = True
 
     def load(self, parts: list[list[Any]], own: tuple[int, ...]) -> None:
-        """Take up what is stored."""
         raise NotImplementedError
 
     def stored(self) -> list[Any]:
-        """What is to be stored."""
         raise NotImplementedError
+
+
+_HeldT = TypeVar("_HeldT", bound=_Held)
 
 
 class OperatorListState(_Held, ListState[Any]):
@@ -170,7 +170,6 @@ class OperatorBroadcastState(_Held, BroadcastState[Any, Any]):
         return self.look_through(key, value) if value.__class__ is Frozen else value
 
     def look_through(self, key: Any, frozen: Any) -> Any:
-        """What an entry that is frozen holds."""
         live = self._live.get(key, MISSING)
         if live is MISSING:
             live = self._live[key] = thaw(frozen)
@@ -264,10 +263,6 @@ class OperatorStateBackend:
         self.version: str | None = None
         self._refs: dict[str, StateRef] = {}
         self._states: dict[str, tuple[_Held, StateDescriptor | None, Any]] = {}
-        self._read: Read | None = None
-
-    def __repr__(self) -> str:
-        return f"<OperatorStateBackend of '{self._operator}' at {str(self.version)[:8]}: {sorted(self._states)}>"
 
     @property
     def has_union(self) -> bool:
@@ -276,10 +271,9 @@ class OperatorStateBackend:
 
     # -- versions
 
-    def load(self, handle: OperatorStateHandle | None, read: Read) -> None:
+    def load(self, handle: OperatorStateHandle | None) -> None:
         """Bring the states to a version; nothing is read if they have it. What the program never asks for is not
         read either, and is kept."""
-        self._read = read
         self._refs = dict(handle.states) if handle is not None else {}
         version = handle.version if handle is not None else None
         if version == self.version and (version is not None or not self._states):
@@ -299,8 +293,7 @@ class OperatorStateBackend:
                 f"operator '{self._operator}': state '{name}' is {_WHAT[state.mode]} in the program and "
                 f"{_WHAT.get(ref.mode, ref.mode)} in the snapshot; use another name, or the kind it was written with"
             )
-        assert self._read is not None
-        state.load([read_part(part, ref.mode, self._read) for part in ref.parts], ref.own)
+        state.load([read_part(part, ref.mode) for part in ref.parts], ref.own)
 
     def store(self, keep: Callable[[bytes, int, str], SegmentRef]) -> OperatorStateHandle:
         """The handle of what the states hold now. ``keep`` stores the bytes, count and mode of a changed state."""
@@ -325,39 +318,33 @@ class OperatorStateBackend:
     def list_state(self, descriptor: ListStateDescriptor, mode: str = LIST, owner: Any = None) -> OperatorListState:
         """The list of a descriptor; the same one when asked twice by the same owner."""
         _check_descriptor(descriptor, ListStateDescriptor, self._operator)
-        state = self._state(descriptor.name, mode, descriptor, owner, lambda: OperatorListState(descriptor, mode))
-        assert isinstance(state, OperatorListState)
-        return state
+        return self._state(descriptor.name, mode, descriptor, owner, lambda: OperatorListState(descriptor, mode))
 
     def broadcast_state(self, descriptor: MapStateDescriptor, owner: Any = None) -> OperatorBroadcastState:
         _check_descriptor(descriptor, MapStateDescriptor, self._operator)
-        state = self._state(descriptor.name, BROADCAST, descriptor, owner, lambda: OperatorBroadcastState(descriptor))
-        assert isinstance(state, OperatorBroadcastState)
-        return state
+        return self._state(descriptor.name, BROADCAST, descriptor, owner, lambda: OperatorBroadcastState(descriptor))
 
     def raw_state(self, mode: str, owner: Any = None) -> RawState:
         name = RAW_STATE if mode == RAW else KEYED_RAW_STATE
-        state = self._state(name, mode, None, owner, lambda: RawState(mode))
-        assert isinstance(state, RawState)
-        return state
+        return self._state(name, mode, None, owner, lambda: RawState(mode))
 
     def _state(
-        self, name: str, mode: str, descriptor: StateDescriptor | None, owner: Any, make: Callable[[], _Held]
-    ) -> _Held:
+        self, name: str, mode: str, descriptor: StateDescriptor | None, owner: Any, make: Callable[[], _HeldT]
+    ) -> _HeldT:
         if descriptor is not None and descriptor.ttl_config is not None:
             raise StateAccessError(
                 f"operator '{self._operator}': operator state '{name}' can't have a time to live; only keyed state can"
             )
-        known = self._states.get(name)
+        known: tuple[Any, StateDescriptor | None, Any] | None = self._states.get(name)
         if known is None:
             state = make()
             self._fill(name, state)
             self._states[name] = (state, descriptor, owner)
             return state
-        state, first, first_owner = known
-        if state.mode != mode:
+        held, first, first_owner = known
+        if held.mode != mode:
             raise StateAccessError(
-                f"operator '{self._operator}': state '{name}' is already registered as {_WHAT[state.mode]} and is now "
+                f"operator '{self._operator}': state '{name}' is already registered as {_WHAT[held.mode]} and is now "
                 f"asked for as {_WHAT[mode]}; two states need two names"
             )
         if owner is not first_owner:
@@ -370,14 +357,12 @@ class OperatorStateBackend:
                 f"operator '{self._operator}': state '{name}' is already registered with the type {first.type_info} "
                 f"and is now asked for with {descriptor.type_info}; two states need two names"
             )
-        return state
+        return held  # type: ignore[no-any-return]
 
     def descriptors(self) -> dict[str, StateDescriptor]:
-        """Of all states that were asked for so far, by name."""
         return {name: descriptor for name, (_, descriptor, _) in self._states.items() if descriptor is not None}
 
     def descriptions(self) -> list[StateDescription]:
-        """Of all states that were asked for so far."""
         return [_described(name, state.mode, descriptor) for name, (state, descriptor, _) in self._states.items()]
 
     def broadcast_states(self) -> Iterator[OperatorBroadcastState]:

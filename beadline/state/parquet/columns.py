@@ -28,7 +28,7 @@ from beadline.errors import KeyEncodingError
 from beadline.state.codec import dumps, loads
 from beadline.state.description import StateDescription
 from beadline.state.heap.tables import Changes
-from beadline.state.key_groups import BoxedKey, indexed
+from beadline.state.key_groups import BoxedKey, indexed, unboxed
 from beadline.state.parquet.nested import ListColumn, MapColumn, StructColumn, tuples
 from beadline.state.parquet.types import column_of_text
 from beadline.state.parquet.values import Built, Column, array_of, integers
@@ -84,25 +84,20 @@ class KeyedColumns:
         bad: set[int] = set()
         if BoxedKey in set(map(type, keys)):
             bad = {i for i, key in enumerate(keys) if key.__class__ is BoxedKey and not _boxes_again(key)}
-            keys = [key.key if key.__class__ is BoxedKey else key for key in keys]
-            keys = [None if i in bad else key for i, key in enumerate(keys)]
+            keys = [None if i in bad else unboxed(key) for i, key in enumerate(keys)]
         array, wrong = self._key.build(keys)
         return array, bad.union(wrong)
 
     def _payloads(self, payloads: Sequence[Any]) -> Built:
-        kind, column = self.description.kind, self._value
-        if kind == "list":
-            assert isinstance(column, ListColumn)
-            return column.build_lists([items for _, items in payloads], set(), frozen=True)
-        if kind == "map":
-            assert isinstance(column, MapColumn)
-            return column.build_maps([puts for _, puts, _ in payloads], set(), frozen=True)
-        return column.build_frozen(payloads)
+        if self.description.kind == "list":
+            return self._value.build([items for _, items in payloads])
+        if self.description.kind == "map":
+            return self._value.build([puts for _, puts, _ in payloads])
+        return self._value.build_frozen(payloads)
 
     # -- rows become entries
 
     def table(self, batch: pa.RecordBatch | pa.Table, key_groups: range | None = None) -> TableChanges:
-        """The entries of some rows."""
         changes: Changes = {}
         for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
             self._add(changes, part if key_groups is None else within(part, key_groups))
@@ -136,18 +131,14 @@ class KeyedColumns:
         return list(zip(keys, self._window.read(batch.column(WINDOW)), strict=True))
 
     def _read_payloads(self, array: pa.Array) -> list[Any]:
-        kind, column = self.description.kind, self._value
-        if kind == "list":
-            assert isinstance(column, ListColumn)
-            return [(True, items) for items in column.read_lists(array, frozen=True)]
-        if kind == "map":
-            assert isinstance(column, MapColumn)
-            return [(True, puts, []) for puts in column.read_maps(array, frozen=True)]
-        return column.read_frozen(array)
+        if self.description.kind == "list":
+            return [(True, items) for items in self._value.read(array)]
+        if self.description.kind == "map":
+            return [(True, puts, []) for puts in self._value.read(array)]
+        return self._value.read_frozen(array)
 
 
 def within(batch: pa.RecordBatch, key_groups: range) -> pa.RecordBatch:
-    """The rows of some key groups."""
     import pyarrow.compute as pc
 
     groups = batch.column(GROUP)
@@ -166,9 +157,9 @@ def _value_column(description: StateDescription) -> Column:
     if description.ttl_ms is not None:
         column = tuples([integers(64), column], [TIMESTAMP, VALUE])
     if description.kind == "list":
-        return ListColumn(column)
+        return ListColumn(column, frozen=True)
     if description.kind == "map":
-        return MapColumn(column_of_text(description.map_key_type), column)
+        return MapColumn(column_of_text(description.map_key_type), column, frozen=True)
     return column
 
 

@@ -22,21 +22,13 @@ Make = Callable[[tuple[Any, ...]], Any]
 class StructColumn(Column):
     """Values with a fixed number of fields.
 
-    :ivar names: of the fields
+    :param fields: the fields of a value, in order; None if the value is not what the type means
+    :param make: a value from its fields; None if the tuple of them is the value
     """
 
     def __init__(
-        self,
-        names: Sequence[str],
-        columns: Sequence[Column],
-        fields: Fields,
-        make: Make | None,
-        indexes: bool = False,
+        self, names: Sequence[str], columns: Sequence[Column], fields: Fields, make: Make | None, indexes: bool = False
     ) -> None:
-        """
-        :param fields: the fields of a value, in order; None if the value is not what the type means
-        :param make: a value from its fields; None if the tuple of them is the value
-        """
         self.names = list(names)
         self.columns = list(columns)
         self._fields = fields
@@ -98,71 +90,69 @@ def rows(names: list[str], columns: Sequence[Column]) -> Column:
 
 
 class ListColumn(Column):
-    """Lists of one type."""
+    """Lists of one type.
 
-    def __init__(self, element: Column) -> None:
-        self.element = element
+    :param frozen: elements are as a store keeps them
+    """
+
+    def __init__(self, element: Column, frozen: bool = False) -> None:
         self.arrow = pa.list_(element.arrow)
         self.described = element.described
+        self._build, self._read = _ways(element, frozen)
 
     def build(self, values: Sequence[Any]) -> Built:
-        return self.build_lists(*_only(list, values), frozen=False)
-
-    def build_lists(self, lists: Sequence[list[Any] | None], bad: set[int], frozen: bool) -> Built:
-        """:param frozen: elements are as a store keeps them"""
+        lists, bad = _only(list, values)
         offsets, flat = _flattened(lists)
-        array, wrong = (self.element.build_frozen if frozen else self.element.build)(flat)
+        array, wrong = self._build(flat)
         bad = bad.union(_owners(offsets, wrong))
         return Built(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), array, mask=_nulls(lists)), bad)
 
     def read(self, array: pa.Array) -> list[Any]:
-        return self.read_lists(array, frozen=False)
-
-    def read_lists(self, array: pa.Array, frozen: bool) -> list[Any]:
         offsets = array.offsets.to_pylist()
         inner = array.values.slice(offsets[0], offsets[-1] - offsets[0]) if offsets else array.values
-        items = (self.element.read_frozen if frozen else self.element.read)(inner)
-        return _divided(array, offsets, items, list)
+        return _divided(array, offsets, self._read(inner), list)
 
 
 class MapColumn(Column):
-    """Dictionaries of one type of keys and one of values."""
+    """Dictionaries of one type of keys and one of values.
 
-    def __init__(self, key: Column, value: Column) -> None:
-        self.key, self.value = key, value
+    :param frozen: keys and values are as a store keeps them
+    """
+
+    def __init__(self, key: Column, value: Column, frozen: bool = False) -> None:
+        self._key, self._frozen = key, frozen
         self.arrow = pa.map_(key.arrow, value.arrow)
         self.described = key.described or value.described
+        self._build, self._read = _ways(value, frozen)
 
     def build(self, values: Sequence[Any]) -> Built:
-        return self.build_maps(*_only(dict, values), frozen=False)
-
-    def build_maps(self, maps: Sequence[dict[Any, Any] | None], bad: set[int], frozen: bool) -> Built:
-        """:param frozen: values are as a store keeps them"""
+        maps, bad = _only(dict, values)
         offsets, flat = _flattened(maps)
-        if frozen and BoxedKey in set(map(type, flat)):
+        if self._frozen and BoxedKey in set(map(type, flat)):
             flat = list(map(unboxed, flat))
-        keys, wrong = self.key.build(flat)
+        keys, wrong = self._key.build(flat)
         if keys.null_count:  # Arrow has no null keys: neither None nor what does not fit
             lost = _owners(offsets, [i for i, valid in enumerate(keys.is_valid().to_pylist()) if not valid])
-            return self.build_maps([None if i in lost else m for i, m in enumerate(maps)], bad | lost, frozen)
-        bad = bad.union(_owners(offsets, wrong))
-        inner = list(chain.from_iterable(m.values() for m in maps if m))
-        items, wrong = (self.value.build_frozen if frozen else self.value.build)(inner)
-        bad = bad.union(_owners(offsets, wrong))
+            array, others = self.build([None if i in lost else m for i, m in enumerate(maps)])
+            return Built(array, {*bad, *lost, *others})
+        items, odd = self._build(list(chain.from_iterable(m.values() for m in maps if m)))
+        bad = bad.union(_owners(offsets, wrong), _owners(offsets, odd))
         offsets_array = pa.array(offsets, pa.int32())
         return Built(pa.MapArray.from_arrays(offsets_array, keys, items, mask=_nulls(maps)), bad)
 
     def read(self, array: pa.Array) -> list[Any]:
-        return self.read_maps(array, frozen=False)
-
-    def read_maps(self, array: pa.Array, frozen: bool) -> list[Any]:
         offsets = array.offsets.to_pylist()
         start, size = (offsets[0], offsets[-1] - offsets[0]) if offsets else (0, 0)
-        keys = self.key.read(array.keys.slice(start, size))
-        if frozen and not self.key.indexes:
+        keys = self._key.read(array.keys.slice(start, size))
+        if self._frozen and not self._key.indexes:
             keys = list(map(map_indexed, keys))
-        items = (self.value.read_frozen if frozen else self.value.read)(array.items.slice(start, size))
+        items = self._read(array.items.slice(start, size))
         return _divided(array, offsets, list(zip(keys, items, strict=True)), dict)
+
+
+def _ways(column: Column, frozen: bool) -> tuple[Callable[[Sequence[Any]], Built], Callable[[pa.Array], list[Any]]]:
+    """How values become an array and values again."""
+    return (column.build_frozen, column.read_frozen) if frozen else (column.build, column.read)
 
 
 def _only(kind: type, values: Sequence[Any]) -> tuple[Sequence[Any], set[int]]:
@@ -180,7 +170,6 @@ def _flattened(groups: Sequence[Collection[Any] | None]) -> tuple[list[int], lis
 
 
 def _owners(offsets: list[int], positions: Iterable[int]) -> set[int]:
-    """The groups that hold these positions."""
     return {bisect_right(offsets, position) - 1 for position in positions}
 
 

@@ -8,6 +8,7 @@ A list, union or raw state has ``position`` and ``value``, broadcast state ``key
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -17,20 +18,18 @@ from beadline.state.codec import dumps, freeze, loads, thaw
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.operator.handles import BROADCAST, KEYED_RAW, MODES, RAW, StateContent
 from beadline.state.parquet.columns import GROUP, KEY, PICKLED, VALUE
-from beadline.state.parquet.segment import ParquetSink, damage_named, describe_state, described_state, open_parquet
+from beadline.state.parquet.segment import ParquetSink, damage_named, described_state, open_parquet
 from beadline.state.parquet.types import column_of_text
-from beadline.state.parquet.values import Column, byte_strings, integers
+from beadline.state.parquet.values import BYTE_STRINGS, integers
 
 POSITION = "position"
 _BATCH = 8192
 
 
 class OperatorColumns:
-    """The columns of one operator state."""
-
     def __init__(self, description: StateDescription) -> None:
         self._pairs = description.kind in (BROADCAST, KEYED_RAW)
-        self._value = byte_strings() if description.kind in (RAW, KEYED_RAW) else column_of_text(description.type)
+        self._value = BYTE_STRINGS if description.kind in (RAW, KEYED_RAW) else column_of_text(description.type)
         self._first_name, self._first = POSITION, integers(64)
         if description.kind == BROADCAST:
             self._first_name, self._first = KEY, column_of_text(description.map_key_type)
@@ -59,7 +58,7 @@ class OperatorColumns:
         """The frozen elements or pairs of some rows, in order."""
         found = self._value.read_frozen(batch.column(VALUE))
         if self._pairs:
-            found = list(zip(_frozen(self._first, batch.column(self._first_name)), found, strict=True))
+            found = list(zip(map(freeze, self._first.read(batch.column(self._first_name))), found, strict=True))
         pickled = batch.column(PICKLED)
         if pickled.null_count < len(pickled):
             odd = pickled.to_pylist()
@@ -67,24 +66,15 @@ class OperatorColumns:
         return found
 
 
-def _frozen(column: Column, array: pa.Array) -> list[Any]:
-    return list(map(freeze, column.read(array)))
-
-
 def encode_operator_state(content: StateContent, description: StateDescription) -> bytes:
     """The bytes of one state of one subtask as a Parquet file. The description's kind is the state's mode."""
     columns = OperatorColumns(description)
     parts: list[bytes] = []
-    sink = ParquetSink(parts.append, columns.schema, {**describe_state(description), "scope": OPERATOR}, [])
+    sink = ParquetSink(parts.append, columns.schema, {**asdict(description), "scope": OPERATOR}, [])
     for start in range(0, len(content.items), _BATCH):
         sink.add(columns.batch(content.items[start : start + _BATCH], start))
     sink.finish()
     return b"".join(parts)
-
-
-def decode_operator_state(data: bytes, where: str = "operator state") -> StateContent:
-    """The content of a Parquet file of operator state."""
-    return read_operator_state(data, where)[1]
 
 
 def read_operator_state(data: bytes, where: str = "operator state") -> tuple[StateDescription, StateContent]:

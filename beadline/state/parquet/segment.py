@@ -20,8 +20,6 @@ import pyarrow as pa
 import xxhash
 from pyarrow import parquet as pq
 
-from beadline.common.type_description import type_to_text
-from beadline.common.typeinfo import TypeInformation
 from beadline.errors import BeadlineError, ConfigurationError, VersionError
 from beadline.state.description import KEYED, StateDescription
 from beadline.state.parquet.columns import GROUP, KeyedColumns
@@ -50,14 +48,14 @@ _FIRST_ROWS = 1024
 
 
 class ParquetSink:
-    """Writes batches as row groups of bounded size, and the checksum of the footer."""
+    """Writes batches as row groups of bounded size, and the checksum of the footer.
+
+    :param write: takes the next bytes of the file
+    :param about: what the metadata says
+    :param statistics: the columns that have statistics
+    """
 
     def __init__(self, write: Callable[[bytes], Any], schema: pa.Schema, about: dict[str, Any], statistics: list[str]):
-        """
-        :param write: takes the next bytes of the file
-        :param about: what the metadata says
-        :param statistics: the columns that have statistics
-        """
         described = schema.with_metadata({METADATA: json.dumps({"format": FORMAT, **about}, sort_keys=True).encode()})
         self._file = _Output(write)
         self._schema = described
@@ -206,10 +204,6 @@ def _check_footer(read: ReadRange, size: int) -> None:
         raise ValueError("the checksum of its footer is wrong")
 
 
-def describe_state(description: StateDescription) -> dict[str, Any]:
-    return asdict(description)
-
-
 def described_state(about: dict[str, Any]) -> StateDescription:
     return StateDescription(
         **{field.name: about[field.name] for field in fields(StateDescription) if field.name in about}
@@ -222,24 +216,17 @@ def described_state(about: dict[str, Any]) -> StateDescription:
 class ParquetSegmentWriter:
     """Writes a settled table as a Parquet file, some key groups at a time.
 
+    :param write: takes the next bytes of the file
+    :param key_type: the text of a type
     :ivar entries: how many entries were written; each timer is one
     """
 
     def __init__(
-        self,
-        write: Callable[[bytes], Any],
-        description: StateDescription,
-        key_type: TypeInformation | str,
-        max_parallelism: int,
+        self, write: Callable[[bytes], Any], description: StateDescription, key_type: str, max_parallelism: int
     ) -> None:
-        """
-        :param write: takes the next bytes of the file
-        :param key_type: a type, or its text
-        """
-        text = key_type if isinstance(key_type, str) else type_to_text(key_type)
-        self._columns = KeyedColumns(description, text)
+        self._columns = KeyedColumns(description, key_type)
         self._max_parallelism = max_parallelism
-        about = {**describe_state(description), "key_type": text, "max_parallelism": max_parallelism}
+        about = {**asdict(description), "key_type": key_type, "max_parallelism": max_parallelism}
         self._sink = ParquetSink(write, self._columns.schema, about, [GROUP])
         self._bytes_per_entry = _GROUP_BYTES / _FIRST_ROWS
         self.entries = 0
@@ -265,17 +252,6 @@ class ParquetSegmentWriter:
 
     def finish(self) -> None:
         self._sink.finish()
-
-
-def encode_parquet(
-    table: TableChanges, description: StateDescription, key_type: TypeInformation | str, max_parallelism: int
-) -> bytes:
-    """The bytes of a settled table as a Parquet file."""
-    parts: list[bytes] = []
-    writer = ParquetSegmentWriter(parts.append, description, key_type, max_parallelism)
-    writer.add(table)
-    writer.finish()
-    return b"".join(parts)
 
 
 class ParquetReader(SegmentReader):
@@ -309,13 +285,10 @@ class ParquetReader(SegmentReader):
 
     def load(self, block: Block) -> LoadedBlock:
         with damage_named(self._where):
-            return _RowGroup(self._columns, self._file.read_row_group(block.number), self._where)
+            rows = self._file.read_row_group(block.number)
 
+        def changes_of(key_groups: range | None) -> TableChanges:
+            with damage_named(self._where):
+                return self._columns.table(rows, key_groups)
 
-class _RowGroup(LoadedBlock):
-    def __init__(self, columns: KeyedColumns, rows: pa.Table, where: str) -> None:
-        self._columns, self._rows, self._where = columns, rows, where
-
-    def within(self, key_groups: range | None) -> TableChanges:
-        with damage_named(self._where):
-            return self._columns.table(self._rows, key_groups)
+        return changes_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 from beadline.common._types.classes import ClassTypeInfo, new_instance
@@ -31,43 +30,43 @@ from beadline.state.parquet.values import Column, PickledColumn
 
 _PYTHON_CLASS = 1 << 9  # of a class' flags: it was made by a class statement
 
-_BASIC: dict[BasicType, Callable[[], Column]] = {
-    BasicType.BYTE: lambda: plain.integers(8),
-    BasicType.SHORT: lambda: plain.integers(16),
-    BasicType.INT: lambda: plain.integers(32),
-    BasicType.LONG: lambda: plain.integers(64),
-    BasicType.FLOAT: plain.floats,  # state keeps all digits, whatever the declared width
-    BasicType.DOUBLE: plain.floats,
-    BasicType.BOOLEAN: plain.booleans,
-    BasicType.STRING: plain.texts,
-    BasicType.CHAR: plain.texts,
-    BasicType.BIG_INT: plain.big_integers,
-    BasicType.BIG_DEC: plain.big_decimals,
-    BasicType.INSTANT: plain.instants,
+_BASIC: dict[BasicType, Column] = {
+    BasicType.BYTE: plain.integers(8),
+    BasicType.SHORT: plain.integers(16),
+    BasicType.INT: plain.integers(32),
+    BasicType.LONG: plain.integers(64),
+    BasicType.FLOAT: plain.FLOATS,  # state keeps all digits, whatever the declared width
+    BasicType.DOUBLE: plain.FLOATS,
+    BasicType.BOOLEAN: plain.BOOLEANS,
+    BasicType.STRING: plain.TEXTS,
+    BasicType.CHAR: plain.TEXTS,
+    BasicType.BIG_INT: plain.BIG_INTEGERS,
+    BasicType.BIG_DEC: plain.BIG_DECIMALS,
+    BasicType.INSTANT: plain.INSTANTS,
 }
-_LOCAL = {
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE: plain.dates,
-    LocalTimeTypeInfo.TimeType.LOCAL_TIME: plain.times,
-    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: plain.timestamps,
+_LOCAL: dict[Any, Column] = {
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE: plain.DATES,
+    LocalTimeTypeInfo.TimeType.LOCAL_TIME: plain.TIMES,
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: plain.TIMESTAMPS,
 }
 
 
 def column_of(info: TypeInformation) -> Column:
     """The column that keeps values of a declared type; pickles for any type it does not know."""
     if isinstance(info, BasicTypeInfo):
-        return _BASIC[info._basic_type]()
+        return _BASIC[info._basic_type]
     if isinstance(info, DateTypeInfo):
-        return plain.dates()
+        return plain.DATES
     if isinstance(info, TimeTypeInfo):
-        return plain.times()
+        return plain.TIMES
     if isinstance(info, TimestampTypeInfo):
-        return plain.timestamps()
+        return plain.TIMESTAMPS
     if isinstance(info, LocalTimeTypeInfo):
-        return _LOCAL[info._time_type]()
+        return _LOCAL[info._time_type]
     if isinstance(info, ExternalTypeInfo):
         return column_of(info._type_info)
     if isinstance(info, PrimitiveArrayTypeInfo) and info._is_bytes():
-        return plain.byte_strings()
+        return plain.BYTE_STRINGS
     if isinstance(info, ElementsTypeInfo):
         return ListColumn(column_of(info.elem_type))
     if isinstance(info, MapTypeInfo):
@@ -104,9 +103,7 @@ def _with_classes(text: str) -> TypeInformation:
 def _instances(cls: type, names: list[str], columns: list[Column]) -> Column:
     """Instances of a dataclass or named tuple that hold their fields and nothing else."""
     wanted = set(names)
-    known = _is_plain(cls, wanted)
-
-    is_tuple = issubclass(cls, tuple)
+    known, is_tuple = _is_plain(cls, wanted), issubclass(cls, tuple)
 
     def fields(value: Any) -> Any:
         if type(value) is not cls or not known:
@@ -121,15 +118,13 @@ def _instances(cls: type, names: list[str], columns: list[Column]) -> Column:
         except AttributeError:
             return None
 
-    def make(values: tuple[Any, ...]) -> Any:
-        return new_instance(cls, dict(zip(names, values, strict=True)))
-
-    def make_row(values: tuple[Any, ...]) -> Any:
-        return new_row(list(values), names)
-
     # A file may name any class that happens to be loaded; as with pickles, only the job's own classes are used.
     trusted = codec.is_trusted(cls.__module__, cls.__qualname__)
-    return StructColumn(names, columns, fields, make if trusted else make_row)
+
+    def make(values: tuple[Any, ...]) -> Any:
+        return new_instance(cls, dict(zip(names, values, strict=True))) if trusted else new_row(list(values), names)
+
+    return StructColumn(names, columns, fields, make)
 
 
 def _is_plain(cls: type, names: set[str]) -> bool:

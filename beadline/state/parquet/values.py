@@ -11,6 +11,7 @@ import datetime as dt
 import io
 import pickle
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from beadline.state.codec import Frozen, dumps, freeze, is_immutable, loads, tha
 _NONE = type(None)
 _MICROS = 1_000_000
 _LONGEST = 1 << 63
+_TOO_LARGE = 10**38
 # What a pickle of a list, dict or set begins with, after its version and its frame.
 _MUTABLE = frozenset(b"]}\x8f")
 _FRAMED, _FIRST = b"\x80\x05\x95", 11
@@ -67,7 +69,6 @@ class Column:
         return self.build([unfreeze(value) if value.__class__ is Frozen else value for value in values])
 
     def read_frozen(self, array: pa.Array) -> list[Any]:
-        """The values as a store keeps them."""
         values = self.read(array)
         return values if self.immutable else list(map(freeze, values))
 
@@ -76,53 +77,72 @@ class Column:
         return array if array.type == self.arrow else array.cast(self.arrow)
 
 
+@dataclass(eq=False)
 class PlainColumn(Column):
-    """A type whose values Arrow takes and gives as they are, if they are of one class and within its bounds."""
+    """A type whose values Arrow takes and gives as they are, if they are of one class and within its bounds.
 
-    def __init__(
-        self,
-        arrow: pa.DataType,
-        kind: type,
-        fits: Callable[[Any], bool],
-        always: bool = True,
-        immutable: bool = True,
-        indexes: bool = True,
-    ) -> None:
-        """
-        :param fits: whether a value of the class fits
-        :param always: Arrow itself refuses a value that does not fit
-        """
-        self.arrow = arrow
-        self.immutable, self.indexes = immutable, indexes
-        self._kind = kind
-        self._kinds = frozenset({kind, _NONE})
-        self._fits = fits
-        self._always = always
+    :ivar fits: whether a value of the class fits
+    :ivar always: Arrow itself refuses a value that does not fit
+    """
+
+    arrow: pa.DataType
+    kind: type
+    fits: Callable[[Any], bool] = lambda value: True
+    always: bool = True
+    immutable: bool = True
+    indexes: bool = True
 
     def build(self, values: Sequence[Any]) -> Built:
-        if self._kinds.issuperset(map(type, values)) and (self._always or all(map(self._fits_or_none, values))):
+        kind, fits = self.kind, self.fits
+        if {kind, _NONE}.issuperset(map(type, values)) and (
+            self.always or all(value is None or fits(value) for value in values)
+        ):
             try:
                 return Built(array_of(values, self.arrow), ())
             except pa.ArrowCapacityError:
                 raise
             except (pa.ArrowException, OverflowError, UnicodeError):
                 pass
-        kind, fits = self._kind, self._fits
         bad = {i for i, value in enumerate(values) if value is not None and not (type(value) is kind and fits(value))}
         return Built(array_of([None if i in bad else value for i, value in enumerate(values)], self.arrow), bad)
-
-    def _fits_or_none(self, value: Any) -> bool:
-        return value is None or self._fits(value)
 
     def read(self, array: pa.Array) -> list[Any]:
         values: list[Any] = self._cast(array).to_pylist()
         return values
 
 
+@dataclass(eq=False)
+class ConvertedColumn(Column):
+    """A type whose values Arrow keeps in another form.
+
+    :ivar stored: what Arrow is given and asked for; cast to ``arrow`` and from it
+    :ivar to_stored: the stored form, None if the value does not fit
+    """
+
+    arrow: pa.DataType
+    stored: pa.DataType
+    to_stored: Callable[[Any], Any]
+    from_stored: Callable[[Any], Any]
+    immutable: bool = False
+    indexes: bool = False
+
+    def build(self, values: Sequence[Any]) -> Built:
+        to_stored = self.to_stored
+        stored = [None if value is None else to_stored(value) for value in values]
+        array = array_of(stored, self.stored)
+        bad = {i for i, value in enumerate(stored) if value is None and values[i] is not None}
+        return Built(array if self.stored == self.arrow else array.cast(self.arrow), bad)
+
+    def read(self, array: pa.Array) -> list[Any]:
+        from_stored = self.from_stored
+        if array.type != self.stored:
+            array = self._cast(array).cast(self.stored)
+        return [None if value is None else from_stored(value) for value in array.to_pylist()]
+
+
 def integers(bits: int) -> Column:
-    low, high = -(1 << bits - 1), 1 << bits - 1
-    arrow = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits]
-    return PlainColumn(arrow, int, lambda value: low <= value < high)
+    limit = 1 << bits - 1
+    return PlainColumn(pa.type_for_alias(f"int{bits}"), int, lambda value: -limit <= value < limit)
 
 
 def _encodes(text: str) -> bool:
@@ -133,105 +153,12 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def texts() -> Column:
-    return PlainColumn(pa.string(), str, _encodes)
-
-
-def floats() -> Column:
-    return PlainColumn(pa.float64(), float, lambda _: True, indexes=False)  # NaN equals nothing
-
-
-def booleans() -> Column:
-    return PlainColumn(pa.bool_(), bool, lambda _: True)
-
-
-def byte_strings() -> Column:
-    return PlainColumn(pa.binary(), bytes, lambda _: True)
-
-
 def _naive(value: dt.datetime | dt.time) -> bool:
     return value.tzinfo is None and not value.fold
 
 
-def dates() -> Column:
-    return PlainColumn(pa.date32(), dt.date, lambda _: True, immutable=False)
-
-
-def times() -> Column:
-    """Times of day as text: Spark refuses to read Parquet's own type for them."""
-    return ConvertedColumn(
-        pa.string(),
-        pa.string(),
-        lambda value: value.isoformat() if type(value) is dt.time and _naive(value) else None,
-        dt.time.fromisoformat,
-    )
-
-
-def timestamps() -> Column:
-    return PlainColumn(pa.timestamp("us"), dt.datetime, _naive, always=False, immutable=False)
-
-
-class ConvertedColumn(Column):
-    """A type whose values Arrow keeps in another form."""
-
-    def __init__(
-        self,
-        arrow: pa.DataType,
-        stored: pa.DataType,
-        to_stored: Callable[[Any], Any],
-        from_stored: Callable[[Any], Any],
-        immutable: bool = False,
-        indexes: bool = False,
-    ) -> None:
-        """
-        :param stored: what Arrow is given and asked for; cast to ``arrow`` and from it
-        :param to_stored: the stored form, None if the value does not fit
-        """
-        self.arrow = arrow
-        self.immutable, self.indexes = immutable, indexes
-        self._stored = stored
-        self._to, self._from = to_stored, from_stored
-
-    def build(self, values: Sequence[Any]) -> Built:
-        to_stored = self._to
-        stored = [None if value is None else to_stored(value) for value in values]
-        array = array_of(stored, self._stored)
-        bad = {i for i, value in enumerate(stored) if value is None and values[i] is not None}
-        return Built(array if self._stored == self.arrow else array.cast(self.arrow), bad)
-
-    def read(self, array: pa.Array) -> list[Any]:
-        from_stored = self._from
-        if array.type != self._stored:
-            array = self._cast(array).cast(self._stored)
-        return [None if value is None else from_stored(value) for value in array.to_pylist()]
-
-
-_TOO_LARGE = 10**38
-
-
-def big_integers() -> Column:
-    """Integers of any size as decimals of 38 digits, which is what Spark has."""
-    arrow = pa.decimal128(38, 0)
-    return ConvertedColumn(
-        arrow,
-        arrow,
-        lambda value: value if type(value) is int and -_TOO_LARGE < value < _TOO_LARGE else None,
-        int,
-        immutable=True,
-        indexes=True,
-    )
-
-
-def big_decimals() -> Column:
-    """Decimals as text: a decimal type has one scale for all, and 1.10 would come back as 1.1000."""
-    return ConvertedColumn(
-        pa.string(), pa.string(), lambda value: str(value) if type(value) is Decimal else None, Decimal
-    )
-
-
-def instants() -> Column:
-    """Instants as microseconds in UTC, which is what Spark has; nanoseconds don't fit."""
-    return ConvertedColumn(pa.timestamp("us", "UTC"), pa.int64(), _to_micros, _from_micros)
+def _whole_number(value: Any) -> int | None:
+    return value if type(value) is int and -_TOO_LARGE < value < _TOO_LARGE else None
 
 
 def _to_micros(value: Any) -> int | None:
@@ -246,6 +173,29 @@ def _to_micros(value: Any) -> int | None:
 def _from_micros(micros: int) -> Instant:
     seconds, rest = divmod(micros, _MICROS)
     return Instant(seconds, rest * 1000)
+
+
+TEXTS = PlainColumn(pa.string(), str, _encodes)
+FLOATS = PlainColumn(pa.float64(), float, indexes=False)  # NaN equals nothing
+BOOLEANS = PlainColumn(pa.bool_(), bool)
+BYTE_STRINGS = PlainColumn(pa.binary(), bytes)
+DATES = PlainColumn(pa.date32(), dt.date, immutable=False)
+TIMESTAMPS = PlainColumn(pa.timestamp("us"), dt.datetime, _naive, always=False, immutable=False)
+# Times of day are text: Spark refuses to read Parquet's own type for them.
+TIMES = ConvertedColumn(
+    pa.string(),
+    pa.string(),
+    lambda value: value.isoformat() if type(value) is dt.time and _naive(value) else None,
+    dt.time.fromisoformat,
+)
+# Integers of any size are decimals of 38 digits, which is what Spark has.
+BIG_INTEGERS = ConvertedColumn(pa.decimal128(38, 0), pa.decimal128(38, 0), _whole_number, int, True, True)
+# Decimals are text: a decimal type has one scale for all, and 1.10 would come back as 1.1000.
+BIG_DECIMALS = ConvertedColumn(
+    pa.string(), pa.string(), lambda value: str(value) if type(value) is Decimal else None, Decimal
+)
+# Instants are microseconds in UTC, which is what Spark has; nanoseconds don't fit.
+INSTANTS = ConvertedColumn(pa.timestamp("us", "UTC"), pa.int64(), _to_micros, _from_micros)
 
 
 class PickledColumn(Column):
@@ -267,7 +217,6 @@ class PickledColumn(Column):
 
 
 def pickled(value: Any) -> bytes:
-    """The pickle of a value, which may be frozen already."""
     kept = value if value.__class__ is Frozen else freeze(value)
     return kept if kept.__class__ is Frozen else dumps(kept)
 

@@ -80,6 +80,7 @@ class Workplace:
     """This worker's part of an execution's folder. It exists as long as one of its stores needs it.
 
     :ivar execution_folder: where the common databases lie
+    :ivar stores: how many need it
     """
 
     def __init__(self, root: str, execution: str) -> None:
@@ -87,8 +88,9 @@ class Workplace:
         self.execution_folder = os.path.join(base, execution)
         self.folder = os.path.join(self.execution_folder, f"{_WORKER}{os.getpid()}-{uuid.uuid4().hex[:8]}")
         self._base = base
+        self._place = (root, execution)
         self._lock = Lock(self.folder)
-        self._stores = 0
+        self.stores = 0
         try:
             with _alone_in(base):
                 _remove_dead(base)
@@ -98,22 +100,18 @@ class Workplace:
             raise StepError(f"can't make the folder {self.folder} for RocksDB: {error}") from error
 
     def new_folder(self, name: str) -> str:
-        """A folder for a database of this worker's own."""
         return os.path.join(self.folder, f"{name}-{uuid.uuid4().hex[:8]}")
 
-    def enter(self) -> None:
-        self._stores += 1
-
-    def leave(self) -> bool:
-        """A store is closed; with the last one the workplace is removed. True if it was."""
-        self._stores -= 1
-        if self._stores > 0:
-            return False
+    def leave(self) -> None:
+        """A store is closed; with the last one the workplace is removed."""
+        self.stores -= 1
+        if self.stores > 0:
+            return
+        _workplaces.pop(self._place, None)
         remove(self.folder)
         self._lock.forget()
         with contextlib.suppress(OSError), _alone_in(self._base):
             _remove_dead(self._base)
-        return True
 
 
 _workplaces: dict[tuple[str, str], Workplace] = {}
@@ -127,14 +125,8 @@ def enter_workplace(settings: RocksSettings, execution: str, number: int) -> Wor
     found = _workplaces.get(place)
     if found is None:
         found = _workplaces[place] = Workplace(*place)
-    found.enter()
+    found.stores += 1
     return found
-
-
-def leave_workplace(workplace: Workplace) -> None:
-    if workplace.leave():
-        for place in [place for place, known in _workplaces.items() if known is workplace]:
-            del _workplaces[place]
 
 
 def remove(folder: str) -> None:

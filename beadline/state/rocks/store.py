@@ -22,7 +22,6 @@ from beadline.state.disks import FREE_SPACE, is_full
 from beadline.state.heap.tables import Table
 from beadline.state.rocks import database as opening
 from beadline.state.rocks import folders
-from beadline.state.rocks.catalogue import Catalogue
 from beadline.state.rocks.tables import (
     ListRows,
     MapRows,
@@ -34,7 +33,7 @@ from beadline.state.rocks.tables import (
     ValueRows,
 )
 from beadline.state.rocks.timers import RocksTimerTable, TimerRows
-from beadline.state.rocks.writing import Batch, SortedFiles
+from beadline.state.rocks.writing import Batch, Catalogue, SortedFiles
 from beadline.state.segments.files import read_range
 from beadline.state.segments.segment import SegmentContent, SegmentReader, TableChanges, open_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef
@@ -87,13 +86,8 @@ class RocksStore(Store):
         self._pending: dict[tuple[str, str], SegmentContent] = {}
         self._remembered: dict[str, Remembered] = {}
 
-    def __repr__(self) -> str:
-        state = "open" if self._database is not None else "closed"
-        return f"<RocksStore at {self.version[:8]}, {state}, {self.folder}, {len(self._pending)} pending>"
-
     @property
     def folder(self) -> str:
-        """Where its files are."""
         return self._own or self._common
 
     @property
@@ -132,7 +126,7 @@ class RocksStore(Store):
     def _leave(self) -> None:
         if self._entered:
             self._entered = False
-            folders.leave_workplace(self._workplace)
+            self._workplace.leave()
 
     def _follow(self, handle: KeyedStateHandle, read: Read) -> None:
         segments = handle.after(self.version)
@@ -214,12 +208,11 @@ class RocksStore(Store):
 
     # -- writing
 
-    def _batch(self) -> Batch:
+    def _batch(self, into: SortedFiles | None = None) -> Batch:
         assert self._rows is not None
-        return Batch(self._database, self._rows, self._empty)
+        return Batch(self._database, self._rows, self._empty, into)
 
     def _seal(self, batch: Batch, version: str) -> None:
-        """Write a batch with the version that it completes."""
         batch.batch.put(_TABLES, self._catalogue.dump())
         batch.batch.put(_VERSION, version.encode())
         self._database.write(batch.batch, self._unlogged)
@@ -305,9 +298,10 @@ class RocksStore(Store):
             in_order = SortedFiles(self._database, self._options, folder, self._settings.target_file)
         batch = self._batch()
         for name, table in blocks:
-            rows = None if in_order is None else self._catalogue.rows_in_order(name, table)
-            if in_order is not None and rows is not None and in_order.take(rows):
-                continue
+            if in_order is not None and table.kind != "timer":  # those are not sorted by key
+                self._catalogue.fill(self._batch(in_order), name, table)
+                if in_order.take():
+                    continue
             self._catalogue.fill(batch, name, table)
             if batch.batch.size_in_bytes() > _BATCH_BYTES:
                 self._database.write(batch.batch, self._unlogged)
@@ -322,14 +316,18 @@ class RocksStore(Store):
         rows, database = self._rows, self._database
         assert rows is not None, "state is used outside of a step"
         keys = self._catalogue.known(name, kind, namespaced).keys
+        base: Any
         if kind == "value":
-            values: Any = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
-            return RocksValueTable(name, values, namespaced)
+            base = ValueRows(database, rows, keys, self._remember(name), partial(self._settle, name))
+            return RocksValueTable(name, base, namespaced)
         if kind == "list":
-            return RocksListTable(name, ListRows(database, rows, *keys), namespaced)  # type: ignore[arg-type]
+            base = ListRows(database, rows, *keys)
+            return RocksListTable(name, base, namespaced)
         if kind == "map":
-            return RocksMapTable(name, MapRows(database, rows, keys), namespaced)  # type: ignore[arg-type]
-        return RocksTimerTable(name, TimerRows(database, rows, keys), namespaced)
+            base = MapRows(database, rows, keys)
+            return RocksMapTable(name, base, namespaced)
+        base = TimerRows(database, rows, keys)
+        return RocksTimerTable(name, base, namespaced)
 
     def count(self) -> int:
         """About how many rows there are: entries of maps and timers one by one."""

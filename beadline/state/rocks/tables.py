@@ -15,8 +15,17 @@ from weakref import WeakSet
 from beadline.state.codec import loads, thaw
 from beadline.state.heap.tables import MISSING, Changes, ListTable, MapTable, Table, ValueTable
 from beadline.state.key_groups import EQUAL_THEMSELVES, BoxedKey, encode_key, hash_encoded, map_indexed, unboxed
-from beadline.state.rocks.keys import OPAQUE, RowKeys, decode_map_key, encode_map_key
-from beadline.state.rocks.payloads import ListRow, is_owned, split_owner, unpack, unpack_items
+from beadline.state.rocks.encoding import (
+    OPAQUE,
+    ListRow,
+    RowKeys,
+    decode_map_key,
+    encode_map_key,
+    is_owned,
+    split_owner,
+    unpack,
+    unpack_items,
+)
 
 _NONE_SEEN: dict[Any, Any] = {}
 # What an entry costs in memory beyond its bytes: the objects, and their place in a dictionary.
@@ -43,7 +52,6 @@ class Remembered:
         Remembered.all.add(self)
 
     def take(self, changes: Changes, write_later: bool) -> None:
-        """The changes that lead to the next version."""
         self.values.update(changes)
         if write_later:
             self.unwritten.update(changes)
@@ -139,8 +147,6 @@ class _Base:
 
 
 class ValueRows(_Base):
-    """The base of a value table."""
-
     def __init__(
         self, database: Any, rows: Rows, keys: RowKeys, remembered: Remembered, settle: Callable[[], None]
     ) -> None:
@@ -184,8 +190,6 @@ class ValueRows(_Base):
 
 
 class _OverRows(Table):
-    """What tables with one of these bases share."""
-
     __slots__ = ()
     base: Any
 
@@ -195,8 +199,6 @@ class _OverRows(Table):
 
 
 class RocksValueTable(_OverRows, ValueTable):
-    """Values over RocksDB."""
-
     __slots__ = ()
 
     def peek(self, slot: Any) -> Any:
@@ -205,8 +207,6 @@ class RocksValueTable(_OverRows, ValueTable):
 
 
 class ListRows(_Base):
-    """The base of a list table."""
-
     def __init__(self, database: Any, rows: Rows, keys: RowKeys, chunk_keys: RowKeys) -> None:
         super().__init__(rows, keys)
         seen: dict[Any, Any] = {}
@@ -230,8 +230,6 @@ class ListRows(_Base):
 
 
 class RocksListTable(_OverRows, ListTable):
-    """Lists over RocksDB."""
-
     __slots__ = ()
 
 

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from beadline.state.heap.timers import TimerTable
-from beadline.state.rocks.keys import TimerKeys
-from beadline.state.rocks.payloads import split_owner
+from beadline.state.rocks.encoding import TimerKeys, split_owner
 from beadline.state.rocks.tables import Rows
 
 
 class TimerRows:
-    """The base of a timer table."""
-
     def __init__(self, database: Any, rows: Rows, keys: TimerKeys) -> None:
         self._read = database.get
         self._rows = rows

@@ -2,7 +2,8 @@
 
 Deltas go through a write batch. What a list or a map held before decides which rows go: lists read one row per slot,
 maps that were cleared at their entries. Over an empty database nothing was there before, and rows that come in order
-go straight into files that RocksDB takes as they are.
+go straight into files that RocksDB takes as they are. Each table of a database has a number, which its rows begin with,
+and its kind of rows.
 """
 
 from __future__ import annotations
@@ -17,9 +18,20 @@ from typing import Any
 from beadline.state.codec import dumps
 from beadline.state.heap.tables import Changes
 from beadline.state.key_groups import encode_key, hash_encoded
-from beadline.state.rocks.keys import OPAQUE, RowKeys, TimerKeys, encode_map_key, is_plain
-from beadline.state.rocks.payloads import ListRow, owned, pack, pack_items
+from beadline.state.rocks.encoding import (
+    OPAQUE,
+    ListRow,
+    RowKeys,
+    TimerKeys,
+    encode_map_key,
+    is_plain,
+    owned,
+    pack,
+    pack_items,
+)
 from beadline.state.rocks.tables import Rows, read_opaque
+from beadline.state.segments.segment import TableChanges
+from beadline.state.store import check_kind
 
 _LOOK_UP = 1000
 _CHUNK_BYTES = 256 << 10
@@ -35,15 +47,19 @@ def _plain_slot(slot: Any) -> bool:
 
 
 class Batch:
-    """Rows on their way into the database, in one batch."""
+    """Rows on their way into the database, in one batch.
 
-    def __init__(self, database: Any, rows: Rows, empty: bool) -> None:
+    :param empty: nothing can lie where they go
+    :param batch: what takes them; a write batch of its own if left out
+    """
+
+    def __init__(self, database: Any, rows: Rows, empty: bool, batch: Any = None) -> None:
         import rocksdict
 
         self._database = database
         self._rows = rows
         self._empty = empty
-        self.batch = rocksdict.WriteBatch(raw_mode=True)
+        self.batch = rocksdict.WriteBatch(raw_mode=True) if batch is None else batch
         self._put: Put = self.batch.put
         self._delete: Delete = self.batch.delete
 
@@ -153,20 +169,29 @@ class Batch:
 
 
 class SortedFiles:
-    """Rows that come in order, written as RocksDB's own files: nothing has to be sorted or compacted again."""
+    """Takes rows as a write batch does. Those that come in order become RocksDB's own files: nothing has to be sorted
+    or compacted again."""
 
     def __init__(self, database: Any, options: Any, folder: str, file_bytes: int) -> None:
         self._database = database
         self._options = options
         self._folder = folder
         self._file_bytes = file_bytes
+        self._waiting: list[tuple[bytes, bytes]] = []
         self._writer: Any = None
         self._path = ""
         self._last = b""
         self._size = 0
 
-    def take(self, rows: list[tuple[bytes, bytes]]) -> bool:
-        """Write some rows; False if they don't follow those before."""
+    def put(self, name: bytes, data: bytes) -> None:
+        self._waiting.append((name, data))
+
+    def delete(self, name: bytes) -> None:
+        """Nothing was there before."""
+
+    def take(self) -> bool:
+        """Write the rows that wait; False if they don't follow those before."""
+        rows, self._waiting = self._waiting, []
         if not rows:
             return True
         rows.sort()
@@ -188,7 +213,6 @@ class SortedFiles:
         return True
 
     def finish(self) -> None:
-        """Hand over what was written."""
         if self._writer is None:
             return
         import rocksdict
@@ -200,45 +224,70 @@ class SortedFiles:
         self._database.ingest_external_file([self._path], moved)
 
 
-def value_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
-    """The rows of values over an empty database."""
-    of_slot = keys.of_slot
-    return [
-        (of_slot(slot), pack(value) if _plain_slot(slot) else owned(slot, pack(value)))
-        for slot, value in changes.items()
-        if value is not None
-    ]
-
-
-def list_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
-    """The rows of lists over an empty database."""
-    found = []
-    for slot, (_, items) in changes.items():
-        if items:
-            row = ListRow(None)
-            row.tail = pack_items(items)
-            row.owner = b"" if _plain_slot(slot) else owned(slot, b"")
-            found.append((keys.of_slot(slot), row.pack()))
-    return found
-
-
-def map_rows(keys: RowKeys, changes: Changes) -> list[tuple[bytes, bytes]]:
-    """The rows of maps over an empty database."""
-    found: list[tuple[bytes, bytes]] = []
-    for slot, (_, puts, _removed) in changes.items():
-        prefix, plain = keys.of_slot(slot), _plain_slot(slot)
-        opaque = {}
-        for map_key, value in puts.items():
-            encoded = encode_map_key(map_key)
-            if encoded is None:
-                opaque[map_key] = value
-            else:
-                data = pack(value) if plain and is_plain(map_key) else owned((slot, map_key), pack(value))
-                found.append((prefix + encoded, data))
-        if opaque:
-            found.append((prefix + OPAQUE, owned((slot, None), dumps(opaque))))
-    return found
-
-
 def _chunk(keys: RowKeys, slot: Any, number: int) -> bytes:
     return keys.of_slot(slot) + number.to_bytes(4, "big")
+
+
+# -- the tables of a database
+
+
+class Known:
+    """A table of the database.
+
+    :ivar keys: how its rows are named; for a list those of the lists and those of their chunks
+    """
+
+    def __init__(self, number: int, kind: str, namespaced: bool, max_parallelism: int) -> None:
+        self.number, self.kind, self.namespaced = number, kind, namespaced
+        self.keys: Any
+        if kind == "timer":
+            self.keys = TimerKeys(number, namespaced)
+        elif kind == "list":
+            chunks = RowKeys(number + CHUNKS, max_parallelism, namespaced, followed=True)
+            self.keys = (RowKeys(number, max_parallelism, namespaced), chunks)
+        else:
+            self.keys = RowKeys(number, max_parallelism, namespaced, followed=kind == "map")
+
+
+class Catalogue:
+    def __init__(self, max_parallelism: int) -> None:
+        self._max_parallelism = max_parallelism
+        self._tables: dict[str, Known] = {}
+        self._made: dict[tuple[int, str, bool], Known] = {}
+
+    def load(self, data: bytes | None) -> None:
+        """Take what a database says about itself; None if it is empty."""
+        found: dict[str, tuple[int, str, bool]] = {} if data is None else marshal.loads(data)
+        self._tables = {name: self._table(*entry) for name, entry in found.items()}
+
+    def _table(self, number: int, kind: str, namespaced: bool) -> Known:
+        made = self._made.get((number, kind, namespaced))
+        if made is None:
+            made = self._made[number, kind, namespaced] = Known(number, kind, namespaced, self._max_parallelism)
+        return made
+
+    def dump(self) -> bytes:
+        return marshal.dumps({name: (t.number, t.kind, t.namespaced) for name, t in self._tables.items()})
+
+    def known(self, name: str, kind: str, namespaced: bool) -> Known:
+        """The table of a name, which gets a number if it is new."""
+        known = self._tables.get(name)
+        if known is None:
+            known = self._tables[name] = self._table(len(self._tables) + 1, kind, namespaced)
+        check_kind(name, (known.kind, known.namespaced), (kind, namespaced))
+        return known
+
+    def changes(self, name: str, changes: Changes) -> TableChanges:
+        known = self._tables[name]
+        return TableChanges(known.kind, known.namespaced, changes)
+
+    def fill(self, batch: Batch, name: str, table: TableChanges) -> None:
+        known = self.known(name, table.kind, table.namespaced)
+        if known.kind == "value":
+            batch.values(known.keys, table.changes)
+        elif known.kind == "list":
+            batch.lists(known.keys[0], known.keys[1], table.changes)
+        elif known.kind == "map":
+            batch.maps(known.keys, table.changes)
+        else:
+            batch.timers(known.keys, table.changes)

@@ -6,8 +6,7 @@ import contextlib
 import os
 import tempfile
 import uuid
-from types import TracebackType
-from typing import IO, Any
+from typing import IO
 
 import xxhash
 
@@ -53,7 +52,6 @@ class Draft:
 
     @property
     def digest(self) -> str:
-        """A name for the content."""
         return self._long.hexdigest()
 
     def publish(self, name: str, durable: bool = False) -> str:
@@ -87,9 +85,7 @@ class Draft:
     def __enter__(self) -> Draft:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Any:
+    def __exit__(self, *error: object) -> None:
         with contextlib.suppress(OSError):  # the rest of what a full disk did not take
             self._file.close()
         if self._path is not None:

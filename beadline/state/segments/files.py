@@ -35,9 +35,6 @@ class SegmentFiles:
         self.root = root
         self._folder = local_path(root) or root
 
-    def __repr__(self) -> str:
-        return f"<SegmentFiles {self.root}>"
-
     def write(self, name: str, data: bytes) -> str:
         """Store a file and give its path. Writing the same content again changes nothing."""
         return write_file(join(self._folder, name), data)
@@ -46,23 +43,11 @@ class SegmentFiles:
         """Store a file that holds one segment, and give the reference with its checksum."""
         return SegmentRef(version, entries, len(data), path=self.write(name, data), checksum=checksum_of(data))
 
-    def read(self, segment: SegmentRef) -> bytes:
-        """The bytes of a segment, wherever it is."""
-        return read_segment(segment)
-
-    def read_range(self, segment: SegmentRef, offset: int, size: int) -> bytes | memoryview:
-        """Some bytes of a segment, wherever it is."""
-        return read_range(segment, offset, size)
-
     def draft(self) -> Draft:
         """A new file of this folder that is written piece by piece."""
         from beadline.state.segments.drafts import Draft
 
         return Draft(self._folder)
-
-    def delete(self, path: str) -> None:
-        """Remove a file that no handle names any more."""
-        delete_file(path)
 
 
 def read_segment(segment: SegmentRef) -> bytes:
@@ -259,8 +244,6 @@ def is_folder(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """A name in a folder."""
-
     name: str
     folder: bool
 
@@ -302,7 +285,6 @@ def make_folder(path: str) -> None:
 
 
 def delete_file(path: str) -> None:
-    """Remove a file; it may be gone already."""
     local = local_path(path)
     with contextlib.suppress(FileNotFoundError):
         if local is None:
@@ -313,7 +295,6 @@ def delete_file(path: str) -> None:
 
 
 def delete_folder(path: str) -> None:
-    """Remove a folder and what is in it; it may be gone already."""
     local = local_path(path)
     with contextlib.suppress(FileNotFoundError):
         if local is None:

@@ -6,12 +6,13 @@ segments' indexes. A key group that alone is larger than the budget comes in sev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from beadline.state.key_groups import encode_slot
+from beadline.state.segments.files import read_range
 from beadline.state.segments.segment import (
     Block,
     LoadedBlock,
@@ -31,12 +32,9 @@ BUDGET = 48 << 20
 _TIMES, _ENTRY_BYTES = 3, 200
 _SAMPLES = 64
 
-ReadSegmentRange = Callable[[SegmentRef, int, int], "bytes | memoryview"]
-
 
 def merged(
     segments: Sequence[SegmentRef],
-    read_range: ReadSegmentRange,
     key_groups: range,
     budget: int = BUDGET,
     *,
@@ -49,13 +47,12 @@ def merged(
     A key group comes in one slice, or, if it is larger than the budget, in several that follow each other with keys of
     their own. Slices without entries are left out, and so are empty tables.
 
-    :param read_range: gives bytes of a segment, by offset and length
     :param budget: about how many bytes of memory the entries of a slice may take
     :param from_root: no runs lie below these, so that removals are done and contents are settled
     :param now: if they are settled, leave out what has expired by this time
     :param tables: read only these
     """
-    sources = [_Source(segment, read_range, key_groups, tables) for segment in segments]
+    sources = [_Source(segment, key_groups, tables) for segment in segments]
     shelf = _Shelf(budget // 2)
     for part in _slices(sources, key_groups, budget):
         weight = sum(source.weight_of(part) for source in sources)
@@ -75,11 +72,7 @@ _Bounds = tuple[bytes | None, bytes | None]
 
 
 class _Source:
-    """One of the segments."""
-
-    def __init__(
-        self, segment: SegmentRef, read_range: ReadSegmentRange, key_groups: range, tables: Collection[str] | None
-    ) -> None:
+    def __init__(self, segment: SegmentRef, key_groups: range, tables: Collection[str] | None) -> None:
         first, end = segment.groups or (key_groups.start, key_groups.stop)
         self._key_groups = _both(key_groups, range(first, end))
         self._reader: SegmentReader = open_segment(partial(read_range, segment), segment.size, repr(segment))
@@ -102,7 +95,7 @@ class _Source:
         for block in self.blocks:
             if block.overlaps(groups) and (bounds is None or self._reaches(block, bounds)):
                 needed_again = bounds is not None or block.last >= key_groups.stop
-                table = shelf.take(block, self._reader, needed_again).within(groups)
+                table = shelf.take(block, self._reader, needed_again)(groups)
                 add_part(found, block.name, table if bounds is None else _between(table, *bounds))
         return found
 
@@ -111,7 +104,7 @@ class _Source:
         for block in self.blocks:
             groups = _both(key_groups, self._key_groups)
             if block.overlaps(groups):
-                table = self._reader.load(block).within(groups)
+                table = self._reader.load(block)(groups)
                 keys = sorted(encode_slot(slot, table.namespaced) for slot in table.changes)
                 if keys:
                     self._keys[block.number] = keys[0], keys[-1]
@@ -146,7 +139,6 @@ class _Shelf:
         return loaded
 
     def forget_before(self, key_group: int) -> None:
-        """Drop blocks that end before a key group."""
         for place, (block, _) in list(self._kept.items()):
             if block.last < key_group:
                 del self._kept[place]
@@ -159,7 +151,6 @@ def weight_of(block: Block) -> float:
 
 
 def _both(one: range, other: range) -> range:
-    """The key groups in both ranges."""
     return range(max(one.start, other.start), min(one.stop, other.stop))
 
 

@@ -72,18 +72,15 @@ def encode_segment(
 class SegmentWriter:
     """Writes a segment some key groups at a time, so that it need not fit into memory.
 
+    :param write: takes the next bytes of the segment; never called if nothing changed
+    :param by_key: sort by key within a key group. Merged segments are sorted; a delta, written in every step, is not
+    :param codec: compress the blocks with one of :data:`CODECS`
     :ivar entries: how many changes were written
     """
 
     def __init__(
         self, write: Callable[[bytes], Any], max_parallelism: int, by_key: bool = False, codec: str | None = None
     ) -> None:
-        """
-        :param write: takes the next bytes of the segment; never called if nothing changed
-        :param by_key: sort by key within a key group. Merged segments are sorted; a delta, written in every step, is
-            not
-        :param codec: compress the blocks with one of :data:`CODECS`
-        """
         self._write = write
         self._max_parallelism = max_parallelism
         self._rows = sorted_rows if by_key else _grouped_rows
@@ -116,7 +113,9 @@ class SegmentWriter:
                 self._block(name, table, groups[start:end], slots[start:end], changes[start:end])
             return
         if self._codec is not None:
-            block = _compress(block, self._codec)
+            import pyarrow as pa
+
+            block = pa.compress(block, self._codec, asbytes=True)
         if not self._index:
             self._put(_MAGIC)
         checksum = xxhash.xxh3_64_hexdigest(block)
@@ -129,7 +128,6 @@ class SegmentWriter:
         self._offset += len(data)
 
     def finish(self) -> None:
-        """Write the index."""
         if not self._index:
             return
         head: dict[str, Any] = {"max_parallelism": self._max_parallelism, "blocks": self._index}
@@ -138,25 +136,15 @@ class SegmentWriter:
         if self._codec is not None:
             head["codec"] = self._codec
         footer = json.dumps(head).encode()
-        self._put(b"".join((footer, _checksum(footer), len(footer).to_bytes(8, "big"), _MAGIC)))
+        self._put(b"".join((footer, xxhash.xxh3_64_digest(footer), len(footer).to_bytes(8, "big"), _MAGIC)))
 
 
-def _compress(block: bytes, codec: str) -> bytes:
-    import pyarrow as pa
-
-    return bytes(pa.compress(block, codec, asbytes=True))
-
-
-def _decompress(block: memoryview, codec: str, size: int, where: str) -> bytes:
+def _decompress(block: bytes | memoryview, codec: str, size: int, where: str) -> bytes:
     import pyarrow as pa
 
     if codec not in CODECS:
         raise VersionError(f"{where} is compressed with {codec!r}, and this Beadline knows {' and '.join(CODECS)}")
     return bytes(pa.decompress(block, size, codec, asbytes=True))
-
-
-def _checksum(footer: bytes) -> bytes:
-    return xxhash.xxh3_64_digest(footer)
 
 
 Rows = tuple[list[int], list[Any], list[Any]]
@@ -181,7 +169,6 @@ def _grouped_rows(changes: Changes, namespaced: bool, max_parallelism: int) -> R
 
 
 def sorted_rows(changes: Changes, namespaced: bool, max_parallelism: int) -> Rows:
-    """Key groups, slots and changes by key group and encoded key."""
     buckets: defaultdict[int, list[tuple[bytes, Any, Any]]] = defaultdict(list)
     hashed = hash_encoded
     for slot, change in changes.items():
@@ -223,12 +210,8 @@ class Block:
         return bool(key_groups) and self.last >= key_groups.start and self.first < key_groups.stop
 
 
-class LoadedBlock(ABC):
-    """A block in memory."""
-
-    @abstractmethod
-    def within(self, key_groups: range | None) -> TableChanges:
-        """The changes of some key groups."""
+#: A block in memory: gives the changes of some key groups, or of all.
+LoadedBlock = Callable[["range | None"], TableChanges]
 
 
 class SegmentReader(ABC):
@@ -247,10 +230,9 @@ class SegmentReader(ABC):
         """The changes of some key groups, block by block. The timers of a slot may be spread over several."""
         for block in self.blocks:
             if block.overlaps(key_groups):
-                yield block.name, self.load(block).within(key_groups)
+                yield block.name, self.load(block)(key_groups)
 
     def content(self, key_groups: range | None = None) -> SegmentContent:
-        """The changes of some key groups."""
         content: SegmentContent = {}
         for name, part in self.parts(key_groups):
             add_part(content, name, part)
@@ -281,30 +263,27 @@ class _NativeReader(SegmentReader):
             Block(number, entry[0], entry[3], entry[4], entry[7], entry[9] if len(entry) > 9 else entry[6])
             for number, entry in enumerate(self._index)
         ]
-        self.blocks.sort(
-            key=lambda block: block.name
-        )  # a merged segment has some key groups of all tables, then others
+        # A merged segment has some key groups of all tables, then others.
+        self.blocks.sort(key=lambda block: block.name)
 
     def load(self, block: Block) -> LoadedBlock:
         name, kind, namespaced, first, last, offset, length, _count, checksum, *plain_size = self._index[block.number]
-        data = memoryview(self._read(offset, length))
+        data: bytes | memoryview = memoryview(self._read(offset, length))
         if xxhash.xxh3_64_hexdigest(data) != checksum:
             raise VersionError(f"{self._where}: checksum of table '{name}', key groups {first} to {last}, is wrong")
-        content = loads(data if self._codec is None else _decompress(data, self._codec, plain_size[0], self._where))
-        return _NativeBlock(block, content, TableChanges(kind, namespaced, {}, self._lives.get(name)))
+        if self._codec is not None:
+            data = _decompress(data, self._codec, plain_size[0], self._where)
+        groups, slots, payloads = loads(data)
 
+        def changes_of(key_groups: range | None) -> TableChanges:
+            if key_groups is None or (first >= key_groups.start and last < key_groups.stop):
+                changes = dict(zip(slots, payloads, strict=True))
+            else:
+                start, end = bisect_left(groups, key_groups.start), bisect_left(groups, key_groups.stop)
+                changes = dict(zip(slots[start:end], payloads[start:end], strict=True))
+            return TableChanges(kind, namespaced, changes, self._lives.get(name))
 
-class _NativeBlock(LoadedBlock):
-    def __init__(self, block: Block, content: tuple[list[int], list[Any], list[Any]], table: TableChanges) -> None:
-        self._block, self._content, self._table = block, content, table
-
-    def within(self, key_groups: range | None) -> TableChanges:
-        groups, slots, payloads = self._content
-        block = self._block
-        if key_groups is None or (block.first >= key_groups.start and block.last < key_groups.stop):
-            return replace(self._table, changes=dict(zip(slots, payloads, strict=True)))
-        start, end = bisect_left(groups, key_groups.start), bisect_left(groups, key_groups.stop)
-        return replace(self._table, changes=dict(zip(slots[start:end], payloads[start:end], strict=True)))
+        return changes_of
 
 
 def _read_index(read: ReadRange, size: int, where: str) -> dict[str, Any]:
@@ -317,7 +296,7 @@ def _read_index(read: ReadRange, size: int, where: str) -> dict[str, Any]:
     length = int.from_bytes(tail[8:16], "big")
     start = size - frame - 16 - length
     index = bytes(read(start, length)) if start >= 0 else b""
-    if start < 0 or _checksum(index) != tail[:8]:
+    if start < 0 or xxhash.xxh3_64_digest(index) != tail[:8]:
         raise VersionError(f"{where}: checksum of the index is wrong")
     footer: dict[str, Any] = json.loads(index)
     return footer

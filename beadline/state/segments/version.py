@@ -55,7 +55,6 @@ class SegmentRef:
 
     @property
     def weight(self) -> int:
-        """How many of its bytes count."""
         return self.size if self.counted is None else self.counted
 
     @property

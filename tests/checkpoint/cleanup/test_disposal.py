@@ -16,6 +16,7 @@ from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.ownership.holder import holder_of
 from beadline.checkpoint.ownership.lease import Lease
+from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.cli.main import app
 from tests.checkpoint.snapshots import all_files, make_snapshot, place_in
@@ -45,7 +46,7 @@ def test_a_savepoint_goes_and_nothing_beside_it(pointer: str, storage: FileJobSt
     assert (gone.folder, gone.files) == (str(path), len(files))
     assert not path.exists()
     assert all_files(tmp_path) == before
-    assert storage.verify(read_snapshot(str(kept))) == []
+    assert verify(read_snapshot(str(kept))) == []
 
 
 def test_what_others_put_there_stays(storage: FileJobStorage, tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_a_checkpoint_goes_with_the_files_that_only_it_needs(
     only = read_snapshot(older).files() - kept.files()
     dispose_savepoint(older)
     assert not os.path.exists(older)
-    assert storage.verify(kept) == []
+    assert verify(kept) == []
     assert not any(os.path.exists(file) for file in only)
     dispose_savepoint(newer)
     assert os.listdir(os.path.dirname(storage.folder)) == [], "nobody can resume the job any more"

@@ -16,12 +16,12 @@ import pytest
 from beadline.checkpoint.contents import canonical
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
 from beadline.checkpoint.directory.lookup import read_snapshot
-from beadline.checkpoint.storage.durable import Bundle
+from beadline.checkpoint.storage.durable import Bundle, verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
-from beadline.runtime.short_tasks.exporting import Exported, KeyedExport, export
+from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport, export
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range
 from beadline.state.operator.handles import BROADCAST, LIST, UNION, OperatorStateHandle, StateContent, StateRef, decode
@@ -91,14 +91,18 @@ def snapshot_of(*operators: OperatorSnapshot) -> Snapshot:
     return Snapshot(7, JOB, "necklace", 70, 1_700_000_000_000, operators)
 
 
+def exports_of(snapshot: Snapshot, folder: str) -> list[Export]:
+    return [each for task in canonical.tasks_of(snapshot, folder) for each in task]
+
+
 def fill(snapshot: Snapshot, bundle: Bundle) -> tuple[Snapshot, int]:
     """Everything twice, as Spark may do it."""
-    plan = canonical.plan_of(snapshot, bundle.folder)
+    exports = exports_of(snapshot, bundle.folder)
     results: list[Exported] = []
-    for each in plan.exports:
+    for each in exports:
         export(each, 0)
         results.append(export(each, 0))
-    made = canonical.take_in(snapshot, tuple(plan.exports), results, bundle.published)
+    made = canonical.take_in(snapshot, exports, results, bundle.published)
     canonical.settle(bundle.folder, made)
     return made, made.size
 
@@ -127,7 +131,7 @@ def test_what_is_exported_is_what_was_there(inline: bool, storage: FileJobStorag
     shutil.rmtree(storage.folder)
     moved = shutil.move(stored.pointer, tmp_path / "moved")
     read = read_snapshot(str(moved))
-    assert storage.verify(read) == []
+    assert verify(read) == []
     found: dict[str, dict[int, Any]] = {"total": {}, "names": {}}
     for subtask, handle in enumerate(read.operators[0].keyed):
         assert handle is not None
@@ -173,16 +177,16 @@ def test_segments_are_slices_of_key_groups_and_a_rescaled_job_reads_its_own(
 
 def test_a_task_takes_on_a_bounded_part(storage: FileJobStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = snapshot_of(keyed_operator(storage.prepare(), keys=400))
-    (one,) = canonical.plan_of(snapshot, "/s").tasks
+    (one,) = canonical.tasks_of(snapshot, "/s")
     assert [each.groups for each in one if isinstance(each, KeyedExport)] == [(0, 8), (8, 16)]
     monkeypatch.setattr(slicing, "PIECE_ENTRIES", 100)
-    plan = canonical.plan_of(snapshot, "/s")
+    tasks = canonical.tasks_of(snapshot, "/s")
     entries = sum(segment.entries for segment in snapshot.segments)
-    assert len(plan.tasks) >= entries / 100
-    for task in plan.tasks:
+    assert len(tasks) >= entries / 100
+    for task in tasks:
         assert len(task) == 1
     monkeypatch.setattr(slicing, "PIECE_BYTES", 1)
-    groups = [each.groups for each in canonical.plan_of(snapshot, "/s").exports if isinstance(each, KeyedExport)]
+    groups = [each.groups for each in exports_of(snapshot, "/s") if isinstance(each, KeyedExport)]
     assert groups == [(group, group + 1) for group in range(MAX)], "no further than key groups"
 
 
@@ -204,8 +208,7 @@ def test_what_failed_tries_left_goes(storage: FileJobStorage, tmp_path: Path) ->
 
 def test_an_export_into_a_savepoint_that_was_given_up_makes_nothing(storage: FileJobStorage, tmp_path: Path) -> None:
     snapshot = snapshot_of(keyed_operator(storage.prepare()))
-    plan = canonical.plan_of(snapshot, str(tmp_path / "gone"))
-    for each in plan.exports:
+    for each in exports_of(snapshot, str(tmp_path / "gone")):
         with pytest.raises(VersionError, match="it was given up"):
             export(each, 0)
     assert not (tmp_path / "gone").exists()
@@ -217,8 +220,8 @@ def test_what_has_expired_is_left_out(storage: FileJobStorage, tmp_path: Path) -
     data = encode_segment(content, MAX)
     handle = KeyedStateHandle("root", (SegmentRef("v", 40, len(data), inline=data),))
     operator = OperatorSnapshot("o", "o", 1, MAX, keyed=(handle,), key_type=LONG, state_descriptions=(description,))
-    (each,) = canonical.plan_of(snapshot_of(operator), str(tmp_path)).exports
-    ((name, segment),) = export(each, now=250).files
+    (each,) = exports_of(snapshot_of(operator), str(tmp_path))
+    ((name, segment),) = export(each, now=250)
     assert name == "living"
     alive = decode_segment(read_segment(segment))["living"]
     assert alive.ttl_ms == 100
@@ -281,7 +284,7 @@ def test_keyed_and_operator_state_of_one_name_have_folders_of_their_own(
     )
     stored = storage.write_savepoint(snapshot_of(operator), str(tmp_path / "savepoints"), fill)
     assert sorted(entry.name for entry in entries_of(f"{stored.pointer}/count")) == ["names", "total", "total-keyed"]
-    assert storage.verify(read_snapshot(stored.pointer)) == []
+    assert verify(read_snapshot(stored.pointer)) == []
 
 
 def test_a_savepoint_without_state_is_one_file(storage: FileJobStorage, tmp_path: Path) -> None:
@@ -302,7 +305,7 @@ def test_the_same_on_a_remote_file_system(remote: FileJobStorage) -> None:
     directory = state_files.parent(remote.folder)
     stored = remote.write_savepoint(snapshot_of(keyed_operator(remote.prepare())), directory, fill)
     read = remote.read(stored.pointer)
-    assert remote.verify(read) == []
+    assert verify(read) == []
     found: dict[int, Any] = {}
     for handle in read.operators[0].keyed:
         assert handle is not None

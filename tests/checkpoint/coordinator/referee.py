@@ -15,6 +15,7 @@ from beadline.checkpoint.coordinator.actions import (
     Complete,
     Discard,
     FailJob,
+    FailureReason,
     NotifyAborted,
     NotifyComplete,
     Rejected,
@@ -22,7 +23,6 @@ from beadline.checkpoint.coordinator.actions import (
     Triggered,
 )
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
-from beadline.checkpoint.coordinator.reasons import FailureReason
 from beadline.checkpoint.coordinator.statistics import CheckpointStatus
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import CheckpointSettings
@@ -158,7 +158,7 @@ class World:
             return
         newest_first = self.kept[::-1]
         id, step = newest_first[pick % len(newest_first)] if newest_first and pick < 8 else (None, 0)
-        actions = self.coordinator.restored(id, self.now)
+        actions = self.coordinator.restored(id, self.now, step)
         self.left_behind += [other for other, _ in self.kept if id is None or other > id]
         self.kept = [(other, at) for other, at in self.kept if id is not None and other <= id]
         self._event(f"restored {id}", actions, starts=step)

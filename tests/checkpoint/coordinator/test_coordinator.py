@@ -13,6 +13,7 @@ from beadline.checkpoint.coordinator.actions import (
     Complete,
     Discard,
     FailJob,
+    FailureReason,
     NotifyAborted,
     NotifyComplete,
     Rejected,
@@ -20,8 +21,7 @@ from beadline.checkpoint.coordinator.actions import (
     Triggered,
 )
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
-from beadline.checkpoint.coordinator.reasons import FailureReason
-from beadline.checkpoint.coordinator.retained import CompletedCheckpoint
+from beadline.checkpoint.coordinator.parts import CompletedCheckpoint
 from beadline.checkpoint.coordinator.statistics import CheckpointStatus
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import CheckpointSettings, Retention
@@ -287,7 +287,7 @@ def test_after_it_failed_the_job_the_count_starts_over():
     fail_next(coordinator, 1)
     assert isinstance(fail_next(coordinator, 2)[-1], FailJob)
     coordinator.job_failed(3)
-    coordinator.restored(None, 4)
+    coordinator.restored(None, 4, step=0)
     assert len(fail_next(coordinator, 5)) == 1
 
 
@@ -318,7 +318,7 @@ def test_a_completed_checkpoint_subsumes_older_open_ones():
 def test_checkpoints_of_an_earlier_run_are_replaced_like_its_own():
     earlier = [CompletedCheckpoint(7, 70), CompletedCheckpoint(9, 90)]
     coordinator = CheckpointCoordinator(replace(EVERY_SECOND, retained=2), next_id=10, completed=earlier)
-    coordinator.restored(9, 0)
+    coordinator.restored(9, 0, step=90)
     assert coordinator.tick(1000) == begun(10, 90)
     assert coordinator.written(10, 1100) == done(10, 90, 7)
 
@@ -342,15 +342,13 @@ def test_a_failure_gives_up_what_is_open_and_a_restore_goes_on_from_its_step():
     assert coordinator.job_failed(2100) == [NotifyAborted(2, FailureReason.JOB_FAILURE)]
     assert coordinator.step_sealed(2, 2110) == [], "the loop may learn of the failure a moment later"
     assert coordinator.next_wakeup(2100) is None
-    assert coordinator.restored(1, 5000) == []
+    assert coordinator.restored(1, 5000, step=1) == []
     assert coordinator.next_wakeup(5000) == 6000
     assert coordinator.tick(6000) == begun(3, 1)
 
 
-def test_a_foreign_checkpoint_needs_its_step_and_is_never_discarded():
+def test_a_foreign_checkpoint_is_never_discarded():
     coordinator = CheckpointCoordinator(BY_HAND)
-    with pytest.raises(BeadlineError, match="pass its step"):
-        coordinator.restored(41, 0)
     coordinator.restored(41, 0, step=400)
     assert coordinator.trigger(1) == begun(42, 400)
     assert coordinator.written(42, 2) == done(42, 400)
@@ -449,16 +447,12 @@ def test_statistics_of_each_checkpoint():
         "chk-1",
     )
     assert (one.triggered_at, one.alignment_ms, one.duration_ms, one.type) == (1000, 300, 700, "aligned checkpoint")
-    assert known.latest_failed is not None
-    assert (known.latest_failed.id, known.latest_failed.duration_ms) == (2, 100)
-    assert known.latest_failed.failure == "The checkpoint storage could not be read or written. no space left"
-    assert known.latest_savepoint is not None
-    assert (known.latest_savepoint.id, known.latest_savepoint.type) == (3, "savepoint")
-    assert (known.triggered, known.completed, known.failed, known.in_progress) == (4, 2, 1, 1)
-    assert known.summary() == {
-        "duration_ms": {"min": 400, "avg": 550, "max": 700},
-        "size": {"min": 50, "avg": 60, "max": 70},
-    }
+    four, three, two, _ = known
+    assert (two.status, two.duration_ms) == (CheckpointStatus.FAILED, 100)
+    assert two.failure == "The checkpoint storage could not be read or written. no space left"
+    assert (three.type, three.duration_ms, three.size, three.full_size) == ("savepoint", 400, 70, 70)
+    assert four.status is CheckpointStatus.IN_PROGRESS
+    assert (known.triggered, known.completed, known.failed) == (4, 2, 1)
     coordinator.written(4, 2800)
     one = known.get(1)
     assert one is not None
@@ -499,6 +493,5 @@ def test_a_clock_that_goes_back_changes_nothing():
     coordinator.tick(1000)
     assert coordinator.tick(0) == []
     coordinator.written(1, 500)
-    stats = coordinator.statistics.latest_completed
-    assert stats is not None
-    assert stats.duration_ms == 0
+    (stats,) = coordinator.statistics
+    assert (stats.status, stats.duration_ms) == (CheckpointStatus.COMPLETED, 0)

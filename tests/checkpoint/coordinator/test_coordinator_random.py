@@ -10,8 +10,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from beadline.checkpoint.coordinator.actions import CheckpointKind
-from beadline.checkpoint.coordinator.reasons import FailureReason
+from beadline.checkpoint.coordinator.actions import CheckpointKind, FailureReason
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import CheckpointSettings, Retention
 from tests.checkpoint.coordinator.referee import World, tell

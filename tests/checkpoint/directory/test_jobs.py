@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from beadline.checkpoint.cleanup.finished import job_begins, leave_trace
+from beadline.checkpoint.cleanup.disposal import job_begins, leave_trace
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.directory.directory import CheckpointDirectory
-from beadline.checkpoint.directory.jobs import Job, choose, refuse_finished
+from beadline.checkpoint.directory.jobs import (
+    CheckpointDirectory,
+    Job,
+    Trace,
+    choose,
+    read_trace,
+    refuse_finished,
+    write_trace,
+)
 from beadline.checkpoint.directory.lookup import Listed
-from beadline.checkpoint.directory.trace import Trace, read_trace, write_trace
 from beadline.checkpoint.ownership.lease import Lease
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.errors import JobFinishedError

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from beadline.checkpoint.ownership.beat import Beat, read_beat
 from beadline.checkpoint.ownership.holder import PATIENCE_SECONDS, holder_of, last_holder
 from beadline.checkpoint.ownership.lease import Lease, beat_path, is_lease_file
-from beadline.checkpoint.ownership.process import Process, this_process
+from beadline.checkpoint.ownership.process import Beat, Process, read_beat, this_process
 
 HERE = this_process()
 ELSEWHERE = replace(HERE, place="another-host 1 pid:[1]")

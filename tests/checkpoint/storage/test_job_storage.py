@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
+from beadline.checkpoint.directory.jobs import Trace
 from beadline.checkpoint.directory.lookup import read_snapshot
-from beadline.checkpoint.directory.trace import Trace
+from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.graph.program import Program
@@ -49,7 +50,7 @@ def test_a_checkpoint_comes_back(storage: JobStorage) -> None:
         assert contents(read) == contents(snapshot)
         assert (read.kind, read.epoch) == (SnapshotKind.CHECKPOINT, storage.epoch)
         assert stored.written > 0
-        assert storage.verify(read) == []
+        assert verify(read) == []
     listed = storage.completed()
     assert [entry.checkpoint_id for entry in listed] == [7, 2, 1]
     assert [storage.read(entry.pointer) for entry in listed] == [entry.snapshot for entry in listed]
@@ -89,7 +90,7 @@ def test_what_a_checkpoint_or_the_job_needs_is_no_orphan(storage: JobStorage) ->
     stored = storage.write(snapshot_of(storage, 1)).snapshot
     running = snapshot_of(storage, 9).files()
     storage.delete(storage.orphans(running))
-    assert storage.verify(stored) == []
+    assert verify(stored) == []
 
 
 def test_a_claimed_snapshot_goes_where_no_job_has_its_place(storage: JobStorage, tmp_path: Path) -> None:

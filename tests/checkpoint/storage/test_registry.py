@@ -43,7 +43,6 @@ def test_claimed_files_are_owned_and_nothing_beside_them() -> None:
     registry.claim(["/savepoint/a.run", "/savepoint/../b.run"])
     registry.register(1, [*FOREIGN, "/savepoint/c.run", "/savepoint/../b.run"])
     assert registry.release(1) == {"/savepoint/a.run"}
-    assert registry.claimed == {"/savepoint/a.run"}
 
 
 def test_object_stores() -> None:
@@ -52,12 +51,13 @@ def test_object_stores() -> None:
     assert registry.release(1) == {"s3://b/job/shared/1/a.run?endpoint_override=h"}
 
 
-def test_it_is_rebuilt_from_the_retained_checkpoints(tmp_path: Path) -> None:
+def test_only_what_no_other_checkpoint_needs_is_freed(tmp_path: Path) -> None:
     shared = str(tmp_path / "shared")
     retained = [make_snapshot(number, shared) for number in (4, 5, 6)]
-    registry = SharedFiles.rebuilt([shared], retained)
+    registry = SharedFiles([shared])
+    for snapshot in retained:
+        registry.register(snapshot.checkpoint_id, snapshot.files())
     assert registry.files() == frozenset().union(*(snapshot.files() for snapshot in retained))
-    assert registry.holders() == (4, 5, 6)
     freed = registry.release(4)
     assert freed == retained[0].files() - retained[1].files() - retained[2].files()
     assert len(freed) == 2

@@ -33,10 +33,10 @@ from beadline.connectors.files import RollingPolicy, pieces, renaming
 from beadline.connectors.files.committer import FileCommitter
 from beadline.errors import JobFinishedError
 from beadline.master import restoring
+from beadline.master.engines.local import LocalDeployment, LocalEngine, one_at_a_time
 from beadline.master.execution import Execution
 from beadline.master.job import JobMaster
-from beadline.master.local import LocalDeployment, LocalEngine, one_at_a_time
-from beadline.master.news import StepReport
+from beadline.master.reporting.news import StepReport
 from beadline.master.snapshots import sinks as sinks_module
 from beadline.master.snapshots.checkpoints import Checkpoints
 from beadline.master.snapshots.home import Home

@@ -17,8 +17,7 @@ from beadline.checkpoint.ownership.lease import Fenced, Lease
 from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.errors import JobFinishedError
 from beadline.graph.program import DEFAULT_JOB_NAME, Program
-from beadline.master.snapshots.beginning import Beginning, find_beginning
-from beadline.master.snapshots.home import Home
+from beadline.master.snapshots.home import Beginning, Home, find_beginning
 from tests.checkpoint.snapshots import all_files
 from tests.master.snapshots.drivers import KILLED, Drive, Trap, killed, run
 from tests.master.snapshots.local_jobs import PROGRAM, LocalJob
@@ -173,7 +172,7 @@ def test_a_fenced_driver_that_finishes_leaves_no_note(tmp_path: Path, caplog: py
     Lease.acquire(job.storage.folder)
     job.home.note_finish(5000)
     assert not list((tmp_path / "checkpoints").rglob("ended"))
-    assert "can't leave a note" in caplog.text
+    assert "could not record that" in caplog.text
     job.cancel()
 
 
@@ -288,8 +287,8 @@ def test_in_memory_nothing_of_this_applies() -> None:
     memory = CheckpointSettings(interval_ms=1000, job_id="orders")
     made = Home(memory, "job", None, PROGRAM)
     assert made.job_id == "orders"
-    made.hold()
+    made.storage.show_life()
     made.note_finish(5000)
-    made.let_go()
+    made.storage.let_go()
     made.close(resumable=False)
     assert find_beginning(replace(memory, job_id=None), "job", PROGRAM).job_id != "orders"

@@ -88,7 +88,7 @@ def test_files_of_retained_checkpoints_are_never_garbage(retained: int, tmp_path
         assert all(whole(pointer) for pointer in pointers.values())
         until(lambda: on_disk(job) == {f"chk-{id}" for id in job.checkpoints.pointers})
         written |= job.truth.book.live_files()
-    needed = job.truth.book.live_files() | job.checkpoints.needed()
+    needed = job.truth.book.live_files() | job.checkpoints.registry.files()
     assert needed < written, "state was merged"
     assert not [path for path in written - needed if os.path.exists(path)]
     assert job.finish() is End.FINISHED
@@ -105,7 +105,7 @@ def test_a_checkpoint_that_can_not_be_written_fails_and_the_next_one_has_its_out
     with pytest.raises(BeadlineError, match=r"the checkpoint failed: .*No space left"):
         job.trigger().result(20)
     job.settled()
-    assert (job.checkpoints.pointers, job.checkpoints.registry.holders()) == ({}, ())
+    assert (job.checkpoints.pointers, job.checkpoints.registry.files()) == ({}, frozenset())
     job.step()
     assert job.engine.headers[-1].aborted == (1,)
     job.checkpoint()

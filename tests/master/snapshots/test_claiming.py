@@ -61,7 +61,7 @@ def merge_all(job: LocalJob) -> None:
     for _ in range(80):
         job.step()
         job.checkpoint()
-        if not old & (job.truth.book.live_files() | job.checkpoints.needed()):
+        if not old & (job.truth.book.live_files() | job.checkpoints.registry.files()):
             return
     raise AssertionError("its state is never merged")
 

@@ -14,7 +14,7 @@ import pytest
 import xxhash
 
 from beadline.checkpoint.directory.lookup import list_job, read_snapshot
-from beadline.checkpoint.storage.verify import verify
+from beadline.checkpoint.storage.durable import verify
 from beadline.connectors.files import RollingPolicy
 from tests.master.snapshots import drivers
 from tests.master.snapshots.drivers import FAILED, FENCED, FILES, FINISHED_BEFORE, KILLED, POINTS, Drive, Trap

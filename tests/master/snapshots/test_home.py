@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
-from beadline.checkpoint.directory.directory import CheckpointDirectory
+from beadline.checkpoint.directory.jobs import CheckpointDirectory
 from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.ownership.lease import Fenced
 from beadline.checkpoint.settings import CheckpointSettings, Storage
+from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.errors import ConfigurationError
 from beadline.master.snapshots.home import Home
@@ -35,11 +36,11 @@ def test_a_new_job_has_a_folder_of_its_own(tmp_path: Path) -> None:
     homes = [home(tmp_path, None) for _ in range(2)]
     assert homes[0].job_id != homes[1].job_id
     for made in homes:
-        assert (made.start, made.completed, made.next_id, made.recovery_points()) == (None, [], 1, [])
-        folder = made.state_folder(1, one_machine=False)
-        assert Path(folder).parent == Path(made.owned_folder())
+        assert (made.start, made.completed, made.next_id) == (None, [], 1)
+        folder = made.storage.state_folder(1, one_machine=False)
+        assert Path(folder).parent == Path(made.storage.owned_folder())
         assert Path(folder).parent.parent.name == made.job_id
-        assert made.state_folder(2, one_machine=False) == folder
+        assert made.storage.state_folder(2, one_machine=False) == folder
         assert made.storage.epoch == 1
         made.close(resumable=False)
     assert os.listdir(tmp_path / "checkpoints") == []
@@ -55,10 +56,10 @@ def test_a_job_that_is_resumed_goes_on_in_its_folder(spelling: str, tmp_path: Pa
     assert made.job_id == job.home.job_id
     assert made.start is not None
     assert made.start.checkpoint_id == 3
-    assert [c.id for c in made.recovery_points()] == [1, 2, 3]
+    assert [stored.snapshot.checkpoint_id for stored in made.completed] == [1, 2, 3]
     assert made.next_id == 4
     assert made.storage.epoch == 2
-    assert made.state_folder(1, False).endswith("/shared/2"), "a fenced driver's workers write elsewhere"
+    assert made.storage.state_folder(1, False).endswith("/shared/2"), "a fenced driver's workers write elsewhere"
     with pytest.raises(Fenced):
         job.storage.check()
     job.cancel()
@@ -109,7 +110,7 @@ def test_an_older_checkpoint_may_be_named(tmp_path: Path) -> None:
     made = home(tmp_path, pointers[0])
     assert made.start is not None
     assert made.start.checkpoint_id == 1
-    assert [c.id for c in made.recovery_points()] == [1, 2, 3]
+    assert [stored.snapshot.checkpoint_id for stored in made.completed] == [1, 2, 3]
     assert made.next_id == 4
 
 
@@ -212,7 +213,7 @@ def test_a_checkpoint_elsewhere_starts_a_new_job(tmp_path: Path) -> None:
     job.storage.check()
     made.drop_orphans(set())
     made.close(resumable=False)
-    assert made.storage.verify(made.start) == [], "what it started from stays untouched"
+    assert verify(made.start) == [], "what it started from stays untouched"
     job.cancel()
 
 
@@ -235,9 +236,9 @@ def test_the_former_driver_may_complete_one_more_before_it_is_fenced(
     made = home(tmp_path, "latest")
     assert made.start is not None
     assert made.start.checkpoint_id == 2
-    assert [c.id for c in made.recovery_points()] == [1, 2]
+    assert [stored.snapshot.checkpoint_id for stored in made.completed] == [1, 2]
     job.cancel()
-    assert made.storage.verify(made.start) == []
+    assert verify(made.start) == []
 
 
 def test_without_a_directory_checkpoints_are_in_memory() -> None:
@@ -245,10 +246,10 @@ def test_without_a_directory_checkpoints_are_in_memory() -> None:
     assert isinstance(made.storage, MemoryJobStorage)
     assert (made.storage.epoch, made.start, made.next_id) == (0, None, 1)
     with pytest.raises(ConfigurationError, match=r"set execution\.checkpointing\.dir"):
-        made.state_folder(1, one_machine=False)
-    first = Path(made.state_folder(1, one_machine=True))
+        made.storage.state_folder(1, one_machine=False)
+    first = Path(made.storage.state_folder(1, one_machine=True))
     (first / "run").write_bytes(b"of an attempt that failed")
-    second = Path(made.state_folder(2, one_machine=True))
+    second = Path(made.storage.state_folder(2, one_machine=True))
     assert second.is_dir()
     assert not first.exists()
     made.drop_orphans(set())

@@ -52,7 +52,7 @@ def test_without_checkpoints_a_savepoint_leaves_nothing_behind(tmp_path: Path, m
     job.step()
     job.savepoint(tmp_path / "savepoints")
     job.settled()
-    assert job.checkpoints.registry.holders() == ()
+    assert job.checkpoints.registry.files() == frozenset()
     job.step()
     assert job.finish() is End.FINISHED
     assert rows_in(job.out) == rows(6)
@@ -185,7 +185,7 @@ def test_a_savepoint_that_fails_leaves_nothing_and_the_job_goes_on(format: Savep
         answer.result(20)
     job.settled()
     assert os.listdir(tmp_path / "savepoints") == []
-    assert job.checkpoints.registry.holders() == ()
+    assert job.checkpoints.registry.files() == frozenset()
     job.step()
     assert job.master.history == []
     job.cancel()
@@ -259,5 +259,5 @@ def test_a_savepoint_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     job.sealed()
     job.settled()
     assert os.listdir(tmp_path / "savepoints") == []
-    assert job.checkpoints.registry.holders() == ()
+    assert job.checkpoints.registry.files() == frozenset()
     job.cancel()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from beadline.graph.plan import Plan
-from beadline.master.local import LocalDeployment, LocalEngine
+from beadline.master.engines.local import LocalDeployment, LocalEngine
 from beadline.runtime.messages import StepHeader, TaskAck
 
 #: A test that has to wait for longer fails.

@@ -35,7 +35,7 @@ from beadline.state.operator.handles import (
     read_ref,
     store,
 )
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.segment import SegmentContent, TableChanges, decode_segment, encode_segment, merge_contents
 from beadline.state.segments.version import KeyedStateHandle, next_version, root_version
 
@@ -92,7 +92,7 @@ class Stage:
         found: dict[str, Any] = {}
         for handle in snapshot.operators[0].keyed:
             assert handle is not None
-            segments = [decode_segment(self.files.read(segment), segment.key_groups) for segment in handle.segments]
+            segments = [decode_segment(read_segment(segment), segment.key_groups) for segment in handle.segments]
             for name, table in merge_contents(segments).items():
                 found.setdefault(name, {}).update({slot: _thawed(table.kind, c) for slot, c in table.changes.items()})
         return found
@@ -231,7 +231,7 @@ def test_times_to_live(stage: Stage, ttl: tuple[int | None, int | None], before:
     assert stage.contents(made) == {"one": {1: after}, "several": {1: [after]}, "sums": {1: {"a": after}}}
     (handle,) = made.operators[0].keyed
     assert handle is not None
-    lives = {t.ttl_ms for t in decode_segment(stage.files.read(handle.segments[0])).values()}
+    lives = {t.ttl_ms for t in decode_segment(read_segment(handle.segments[0])).values()}
     assert lives == ({900} if ttl == (900, 900) else {None})
 
 
@@ -300,7 +300,7 @@ def test_operator_state(stage: Stage) -> None:
     def items(subtask: int, name: str) -> list[Any]:
         held = states[subtask]
         assert held is not None
-        return read_ref(held.states[name], stage.files.read).items
+        return read_ref(held.states[name]).items
 
     for subtask in range(2):
         assert items(subtask, "l") == [[1.0, 2.0], [3.0]][subtask]

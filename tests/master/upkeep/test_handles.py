@@ -16,7 +16,7 @@ from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.key_groups import key_group_of
 from beadline.state.operator.handles import OperatorStateHandle, StateRef
 from beadline.state.segments import slicing
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, delete_file, read_segment
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import (
     TableChanges,
@@ -64,7 +64,7 @@ class Fleet:
         self.truth[str(subtask)] = {key: value for key, value in truth.items() if value is not None}
 
     def merge(self, request: MergeRequest) -> MergeResult:
-        content = merge_contents(decode_segment(self.files.read(segment)) for segment in request.segments)
+        content = merge_contents(decode_segment(read_segment(segment)) for segment in request.segments)
         if request.from_root:
             content = without_tombstones(content)
         data = encode_segment(content, request.max_parallelism)
@@ -78,11 +78,11 @@ class Fleet:
     def drop_garbage(self, needed: frozenset[str] = frozenset()) -> int:
         garbage = self.book.garbage(needed)
         for path in garbage:
-            self.files.delete(path)
+            delete_file(path)
         return len(garbage)
 
     def check(self, subtask: int) -> None:
-        store = open_store(None, self.book.handles[2, subtask], range(8), self.files.read)
+        store = open_store(None, self.book.handles[2, subtask], range(8), read_segment)
         assert store.table("v", "value").base == self.truth[str(subtask)]
 
     def on_disk(self) -> set[str]:
@@ -280,7 +280,7 @@ def merge_part(fleet: Fleet, request: MergeRequest) -> MergeResult:
     """As a worker does it."""
     groups = range(request.max_parallelism) if request.groups is None else range(*request.groups)
     content: dict[str, TableChanges] = {}
-    for _, part in merged(request.segments, fleet.files.read_range, groups, from_root=request.from_root):
+    for _, part in merged(request.segments, groups, from_root=request.from_root):
         for name, table in part.items():
             known = content.setdefault(name, replace(table, changes={}))
             known.changes.update(table.changes)

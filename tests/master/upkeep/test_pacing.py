@@ -89,7 +89,3 @@ def test_a_limit_below_the_first_step_holds() -> None:
     assert pacing.rows == 5
     pacing.sealed(5, 0.01, 0)
     assert pacing.rows == 5
-
-
-def test_repr_tells_the_pace() -> None:
-    assert repr(Pacing(LIMITS)) == "<Pacing: next step reads about 100 records>"

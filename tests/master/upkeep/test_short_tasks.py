@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from beadline.errors import VersionError
-from beadline.master.local import LocalEngine
-from beadline.master.upkeep import merging
+from beadline.master.engines.local import LocalEngine
+from beadline.master.upkeep import short_tasks
 from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
 
 
@@ -134,9 +134,9 @@ class OneRound:
 @pytest.mark.parametrize("patient", [True, False])
 def test_the_last_merges_of_a_job_may_end_but_not_for_ever(patient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = OneRound(patient)
-    monkeypatch.setattr(merging, "ShortTasks", lambda *_: tasks)
-    monkeypatch.setattr(merging, "_LAST_TASKS_SECONDS", 0.05)
-    merger = merging.Merger(LocalEngine(), "job-merge", lambda: None)  # type: ignore[arg-type, return-value]
+    monkeypatch.setattr(short_tasks, "ShortTasks", lambda *_: tasks)
+    monkeypatch.setattr(short_tasks, "_LAST_TASKS_SECONDS", 0.05)
+    merger = short_tasks.Merger(LocalEngine(), "job-merge", lambda: None)  # type: ignore[arg-type, return-value]
     request: Any = object()
     merger.submit([request])
     while merger._tasks is None:

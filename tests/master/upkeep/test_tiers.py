@@ -138,7 +138,7 @@ def test_an_allowance_ends_with_a_checkpoint() -> None:
     allowance.wrote(1 << 20)
     assert allowance.pays(1 << 20)
     allowance.checkpointed()
-    assert repr(allowance) == "<Allowance: 0 bytes left>"
+    assert allowance.left == 0
 
 
 def test_what_is_too_little_is_saved() -> None:

@@ -20,7 +20,7 @@ from beadline.runtime.messages import SubtaskAck
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range, subtask_of_key_group
 from beadline.state.operator.handles import LIST, OperatorStateHandle, StateContent, StateRef, encode, read_ref, store
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.segment import (
     TableChanges,
     encode_segment,
@@ -105,7 +105,7 @@ class Counts:
         lists: dict[str, list[int]] = {}
         for subtask in range(self.node.parallelism):
             groups = key_group_range(subtask, self.node.parallelism, GROUPS)
-            found = open_store(None, self.truth.book.handles[self.node.id, subtask], groups, self.files.read)
+            found = open_store(None, self.truth.book.handles[self.node.id, subtask], groups, read_segment)
             for name, kind, into in (("v", "value", values), ("l", "list", lists)):
                 base = found.table(name, kind).base
                 assert {self.subtask_of(key) for key in base} <= {subtask}
@@ -179,7 +179,7 @@ def test_operator_state_is_dealt_out(tmp_path: Path) -> None:
     for size, expected in ((2, [[1, 2, 3], [4, 5]]), (1, [[1, 2, 3, 4, 5]]), (3, [[1, 2], [3, 4], [5]])):
         other = counts.rescaled(size, tmp_path)
         states = [other.truth.book.states[counts.node.id, i].states["s"] for i in range(size)]
-        assert [read_ref(ref, counts.files.read).items for ref in states] == expected
+        assert [read_ref(ref).items for ref in states] == expected
         assert other.truth.book.live_files() == set().union(
             *(handle.paths for handle in other.truth.book.states.values())
         )

@@ -11,7 +11,7 @@ import pytest
 
 from beadline.api.function import MapFunction
 from beadline.errors import ChannelError, JobExecutionError
-from beadline.master.upkeep import seal
+from beadline.master.stepping import check_acks
 from beadline.runtime.exchange import writer
 from beadline.runtime.exchange.gate import ChannelCheck
 from beadline.runtime.exchange.rows import BARRIER, BROADCAST_SEQ, DATA, DESCRIPTOR, WireRow
@@ -126,7 +126,7 @@ def test_consumers_that_read_different_attempts_are_not_sealed(job: Job) -> None
 
     acks = job.attempt({1: [[1, 2, 3, 5], [4]]}, meddle=mix)
     with pytest.raises(ChannelError, match="read another attempt of level 0"):
-        seal.check(job.plan, acks, job.handles)
+        check_acks(job.plan, acks, job.handles)
 
 
 def test_broadcast_rows_start_at_their_own_number() -> None:
@@ -159,7 +159,7 @@ def test_a_users_exception_is_data_and_the_worker_goes_on(tmp_path: Path) -> Non
     with pytest.raises(
         JobExecutionError, match=r"operator 'picky'.*failed at record 13: ValueError: unlucky"
     ) as raised:
-        seal.check(job.plan, acks, before)
+        check_acks(job.plan, acks, before)
     assert "in map" in (raised.value.user_traceback or "")
     job.step({1: [[12, 14], [15]]})
     assert sorted(job.out["out"]) == [1, 2, 3, 4, 12, 14, 15]

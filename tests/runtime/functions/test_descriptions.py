@@ -24,7 +24,7 @@ from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.window import TumblingEventTimeWindows
 from beadline.errors import StateMismatchError
 from beadline.graph.plan import Plan
-from beadline.master.upkeep import seal
+from beadline.master.stepping import check_acks
 from beadline.runtime.messages import TaskAck
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.description import OPERATOR, StateDescription
@@ -199,4 +199,4 @@ def test_another_kind_of_state_fails_the_step_for_good(
     second.book.handles.update(first.handles)  # the job master would refuse to start from them
     acks = second.attempt({1: [[4]]})
     with pytest.raises(StateMismatchError, match=f"operator 'counts': {message}"):
-        seal.check(plan, acks, second.handles)
+        check_acks(plan, acks, second.handles)

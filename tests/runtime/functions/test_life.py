@@ -21,8 +21,8 @@ from beadline.api.runtime_context import RuntimeContext
 from beadline.api.state_descriptors import ListStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
-from beadline.master.upkeep import seal
-from beadline.runtime.functions.fields import changed, fingerprint
+from beadline.master.stepping import check_acks
+from beadline.runtime.task.acks import changed, fingerprint
 from tests.graph.programs import Program
 from tests.runtime.harness import Given, Job
 
@@ -164,7 +164,7 @@ def test_a_step_on_another_version_is_not_sealed(life: Job) -> None:
     acks = life.attempt({1: [[1]]})
     life.go_back(version)
     with pytest.raises(VersionError, match=r"map\[0\] worked on version \w+ of its operator state"):
-        seal.check(life.plan, acks, life.handles, life.states)
+        check_acks(life.plan, acks, life.handles, life.states)
 
 
 def test_notifications_come_first_in_order_and_once(life: Job) -> None:

@@ -30,7 +30,6 @@ from beadline.graph.specs import Rebalance, SinkSpec
 from beadline.master.upkeep import handles
 from beadline.state.key_groups import key_group_of
 from beadline.state.operator.handles import read_ref
-from beadline.state.segments.files import read_segment
 from tests.graph.programs import ANY, Program, by
 from tests.runtime.harness import Given, Job
 
@@ -60,7 +59,7 @@ def held(job: Job, name: str, node: int = 2) -> list[list[Any]]:
     found = []
     for subtask in range(job.plan.nodes[node].parallelism):
         ref = job.states[node, subtask].states[name]
-        found.append(read_ref(ref, read_segment).items)
+        found.append(read_ref(ref).items)
     return found
 
 

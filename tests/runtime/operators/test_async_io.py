@@ -12,8 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beadline.api.async_functions import AsyncFunction, AsyncRetryStrategy
-from beadline.api.async_retry import NO_RETRY_STRATEGY, empty_result_predicate, has_exception_predicate
+from beadline.api.async_functions import (
+    NO_RETRY_STRATEGY,
+    AsyncFunction,
+    AsyncRetryStrategy,
+    empty_result_predicate,
+    has_exception_predicate,
+)
 from beadline.api.output_tag import OutputTag
 from beadline.api.process import ProcessFunction
 from beadline.api.runtime_context import RuntimeContext

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beadline.api.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
 from beadline.api.checkpointed import CheckpointedFunction
 from beadline.api.output_tag import OutputTag
+from beadline.api.process import BroadcastProcessFunction, KeyedBroadcastProcessFunction, KeyedStateFunction
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.api.time_domain import TimeDomain
 from beadline.common.typeinfo import Types

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from beadline.api.broadcast_functions import BroadcastProcessFunction
 from beadline.api.checkpointed import CheckpointedFunction
 from beadline.api.function import MapFunction
 from beadline.api.join_functions import ProcessJoinFunction
-from beadline.api.process import KeyedProcessFunction
+from beadline.api.process import BroadcastProcessFunction, KeyedProcessFunction
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.cep import CEP, Pattern
 from beadline.common import Time, Types, WatermarkStrategy

@@ -20,8 +20,8 @@ from beadline.datastream import JoinFunction, KeySelector, StreamExecutionEnviro
 from beadline.datastream.streams import lookup as lookup_module
 from beadline.errors import ConfigurationError, JobExecutionError, TypeMismatchError
 from beadline.graph.specs import CollectSpec
-from beadline.runtime.operators import lookup_table
-from beadline.runtime.operators.lookup_table import LookupTable
+from beadline.runtime.operators import lookup as lookup_table
+from beadline.runtime.operators.lookup import LookupTable
 from tests.runtime.harness import Given, Job
 
 hypothesis = settings(

@@ -222,5 +222,5 @@ def let_go(folder: Path) -> None:
     """Workers that were lost died in this process: let go of what death would have taken, and of their files."""
     for place, workplace in list(folders._workplaces.items()):
         while place[0] == str(folder) and place in folders._workplaces:
-            folders.leave_workplace(workplace)
+            workplace.leave()
     shutil.rmtree(folder, ignore_errors=True)

@@ -14,12 +14,12 @@ from beadline.common.time import Time
 from beadline.common.type_description import type_to_text
 from beadline.common.typeinfo import Types
 from beadline.state.description import StateDescription
-from beadline.state.parquet.segment import encode_parquet
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import SegmentContent
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version
 from tests.state.contract.subject import ANY, Make, Subject
+from tests.state.parquet_files import encode_parquet
 
 LONG, STRING = Types.LONG(), Types.STRING()
 ROW = Types.ROW_NAMED(["n", "t"], [LONG, STRING])
@@ -73,10 +73,7 @@ def as_parquet(subject: Subject, files: SegmentFiles | None = None, map_key_type
     """
     content: SegmentContent = {}
     handle = subject.handle
-    ranges = merged(
-        handle.segments, lambda segment, at, size: subject.read(segment)[at : at + size], subject.groups, 1 << 30
-    )
-    for _, part in ranges:
+    for _, part in merged(handle.segments, subject.groups, 1 << 30):
         content.update(part)
     written = KeyedStateHandle(handle.root)
     for name, table in content.items():

@@ -9,7 +9,7 @@ import pytest
 
 from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from beadline.errors import StateMismatchError, VersionError
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.segment import decode_segment
 from beadline.state.segments.version import SegmentRef
 from tests.state.contract.subject import ANY, Make, Step, Subject
@@ -262,5 +262,5 @@ def test_a_store_is_opened_from_files(make: Make, folder: Path) -> None:
         for segment in subject.handle.segments
     ]
     again = make(VALUE, LIST, MAP, name="again", handle=replace(subject.handle, segments=tuple(stored)))
-    again.read = files.read  # type: ignore[method-assign]
+    again.read = read_segment  # type: ignore[method-assign]
     check(again, 3)

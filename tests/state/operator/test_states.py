@@ -17,7 +17,7 @@ from beadline.api.state_ttl import StateTtlConfig
 from beadline.common.time import Time
 from beadline.common.typeinfo import Types
 from beadline.errors import SerializationError, StateAccessError, StateMismatchError, TypeMismatchError, VersionError
-from beadline.runtime.functions.broadcast_context import ReadOnlyView
+from beadline.runtime.operators.broadcast import ReadOnlyView
 from beadline.state.codec import Frozen, register_state_class
 from beadline.state.operator import handles
 from beadline.state.operator.handles import (
@@ -35,7 +35,7 @@ from beadline.state.operator.handles import (
     with_unions,
 )
 from beadline.state.operator.states import OperatorStateBackend
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.version import SegmentRef
 
 ANY = Types.PICKLED_BYTE_ARRAY()
@@ -53,14 +53,9 @@ def refuse(data: bytes, entries: int, mode: str) -> SegmentRef:
     raise AssertionError("nothing has changed")
 
 
-def read(ref: SegmentRef) -> bytes:
-    assert ref.inline is not None
-    return ref.inline
-
-
 def restored(handle: OperatorStateHandle | None) -> OperatorStateBackend:
     backend = OperatorStateBackend("op")
-    backend.load(handle, read)
+    backend.load(handle)
     return backend
 
 
@@ -187,13 +182,13 @@ def test_a_backend_goes_back_to_a_version() -> None:
     state.add(2)
     rules.put("b", [2])
     second = backend.store(inline)
-    backend.load(first, read)
-    backend.load(second, read)
+    backend.load(first)
+    backend.load(second)
     assert list(state.get()) == [1, 2]
-    backend.load(first, read)
+    backend.load(first)
     assert list(state.get()) == [1]
     assert list(rules.items()) == [("a", [1])]
-    backend.load(None, read)
+    backend.load(None)
     assert list(state.get()) == []
     assert rules.is_empty()
     assert backend.store(inline).version != first.version
@@ -294,7 +289,7 @@ def test_large_pieces_are_files_named_by_their_content(tmp_path: Path) -> None:
     assert handles.store(data, 1000, files, 0) == ref
     assert ref.inline is None
     assert [path.name for path in tmp_path.iterdir()] == [f"{handles.digest_of(data)}.state"]
-    assert files.read(ref) == data
+    assert read_segment(ref) == data
     assert OperatorStateHandle({"x": StateRef(LIST, (ref,))}).paths == {ref.path}
 
 
@@ -324,7 +319,7 @@ def test_a_union_shows_everything_and_keeps_its_own() -> None:
         state.add(9)
         assert list(state.get()) == [1, 2, 3, 9]
         (part,) = backend.store(inline).states["numbers"].parts
-        assert decode(read(part)).items == [*own, 9]
+        assert decode(read_segment(part)).items == [*own, 9]
 
 
 def test_a_union_that_is_replaced_is_what_it_was_replaced_with() -> None:
@@ -333,7 +328,7 @@ def test_a_union_that_is_replaced_is_what_it_was_replaced_with() -> None:
     state.update([*state.get(), 4])
     assert list(state.get()) == [1, 2, 3, 4]
     (part,) = backend.store(inline).states["numbers"].parts
-    assert decode(read(part)).items == [1, 2, 3, 4]
+    assert decode(read_segment(part)).items == [1, 2, 3, 4]
 
 
 def test_a_union_that_nobody_asks_for_does_not_grow() -> None:
@@ -410,7 +405,7 @@ def test_handles_are_dealt_out_again_and_again(
     made: list[OperatorStateHandle] = []
     for numbers in items:
         backend = OperatorStateBackend("op")
-        backend.load(None, files.read)
+        backend.load(None)
         backend.list_state(THINGS).update([Unloadable(n) for n in numbers])
         backend.list_state(NUMBERS, UNION).update(numbers)
         backend.broadcast_state(RULES).put_all({"a": [1], "b": 2})
@@ -425,7 +420,7 @@ def test_handles_are_dealt_out_again_and_again(
     things: list[Any] = []
     for subtask in range(len(made)):
         backend = OperatorStateBackend("op")
-        backend.load(with_unions(made, subtask), files.read)
+        backend.load(with_unions(made, subtask))
         things += [thing.number for thing in backend.list_state(THINGS)]
         assert sorted(backend.list_state(NUMBERS, UNION).get()) == sorted(flat(items))
         assert list(backend.broadcast_state(RULES).items()) == [("a", [1]), ("b", 2)]

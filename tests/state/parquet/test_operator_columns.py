@@ -31,10 +31,10 @@ from beadline.state.operator.handles import (
     redistribute_handles,
 )
 from beadline.state.parquet.operator_columns import encode_operator_state, read_operator_state
-from beadline.state.parquet.segment import encode_parquet
-from beadline.state.segments.files import SegmentFiles, read_segment
+from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.segment import TableChanges, decode_segment
 from beadline.state.segments.version import SegmentRef
+from tests.state.parquet_files import encode_parquet
 
 LONG, STRING = Types.LONG(), Types.STRING()
 ANY = Types.PICKLED_BYTE_ARRAY()
@@ -111,10 +111,10 @@ def test_parts_may_be_files_of_either_kind(tmp_path: Any) -> None:
         SegmentRef("a", 2, len(old), inline=old),
         files.store("b.parquet", new, "b", 3),
     ]
-    assert read_ref(StateRef(LIST, tuple(refs), (0, 1)), read_segment).items == [1, 2, 3, "four", 5]
+    assert read_ref(StateRef(LIST, tuple(refs), (0, 1))).items == [1, 2, 3, "four", 5]
     handles = [OperatorStateHandle({"s": StateRef(LIST, (ref,))}) for ref in refs]
     dealt = redistribute_handles(handles, 3, 128, files, 1 << 20)
-    shares = [read_ref(handle.states["s"], files.read).items for handle in dealt]
+    shares = [read_ref(handle.states["s"]).items for handle in dealt]
     assert [item for share in shares for item in share] == [1, 2, 3, "four", 5]
 
 

@@ -21,11 +21,12 @@ from beadline.state.codec import freeze
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of
 from beadline.state.parquet import segment as parquet_segment
-from beadline.state.parquet.segment import ParquetReader, ParquetSegmentWriter, encode_parquet
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.parquet.segment import ParquetReader, ParquetSegmentWriter
+from beadline.state.segments.files import SegmentFiles, read_range, read_segment
 from beadline.state.segments.segment import SegmentContent, TableChanges, decode_segment, encode_segment, open_segment
 from beadline.state.segments.version import KeyedStateHandle
 from beadline.state.store import open_store
+from tests.state.parquet_files import encode_parquet
 
 GROUPS = 16
 LONG, STRING = Types.LONG(), Types.STRING()
@@ -129,7 +130,7 @@ def test_row_groups_are_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatc
 
 def test_a_file_is_written_slice_by_slice() -> None:
     parts: list[bytes] = []
-    writer = ParquetSegmentWriter(parts.append, described(), STRING, GROUPS)
+    writer = ParquetSegmentWriter(parts.append, described(), type_to_text(STRING), GROUPS)
     for group in range(GROUPS):
         writer.add(table({k: v for k, v in SAMPLE.changes.items() if key_group_of(k, GROUPS) == group}))
     writer.finish()
@@ -181,12 +182,12 @@ def test_damage_in_a_stored_file_names_its_path(tmp_path: Path) -> None:
     files = SegmentFiles(str(tmp_path))
     data = sample()
     ref = files.store("part-0.parquet", data, "v1", 60)
-    assert open_store(None, KeyedStateHandle("root", (ref,)), range(GROUPS), files.read).count() == 60
+    assert open_store(None, KeyedStateHandle("root", (ref,)), range(GROUPS), read_segment).count() == 60
     (tmp_path / "part-0.parquet").write_bytes(damaged(data))
     with pytest.raises(VersionError, match=r"part-0\.parquet"):
-        open_store(None, KeyedStateHandle("root", (ref,)), range(GROUPS), files.read)
+        open_store(None, KeyedStateHandle("root", (ref,)), range(GROUPS), read_segment)
     with pytest.raises(VersionError, match=r"part-0\.parquet"):
-        list(open_segment(lambda at, size: files.read_range(ref, at, size), ref.size, repr(ref)).parts())
+        list(open_segment(lambda at, size: read_range(ref, at, size), ref.size, repr(ref)).parts())
 
 
 def test_a_parquet_file_of_somebody_else_is_refused() -> None:
@@ -205,7 +206,7 @@ def test_a_newer_format_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_type_of_a_newer_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_segment, "describe_state", lambda found: {**asdict(found), "type": '"QUATERNION"'})
+    monkeypatch.setattr(parquet_segment, "asdict", lambda found: {**asdict(found), "type": '"QUATERNION"'})
     data = sample()
     with pytest.raises(VersionError, match=r"my segment: .*QUATERNION"):
         decode_segment(data, where="my segment")
@@ -220,12 +221,12 @@ def test_a_large_file_is_loaded_by_row_groups_and_a_store_that_failed_is_not_use
     delta = files.store("a.run", encode_segment({"count": table({"key-0": 7})}, GROUPS), "v0", 1)
     ref = files.store("b.parquet", sample(), "v1", 60)
     handle = KeyedStateHandle("root", (delta, ref))
-    store = open_store(None, KeyedStateHandle("root", (delta,)), range(GROUPS), files.read)
+    store = open_store(None, KeyedStateHandle("root", (delta,)), range(GROUPS), read_segment)
     good = (tmp_path / "b.parquet").read_bytes()
     (tmp_path / "b.parquet").write_bytes(damaged(good))
     with pytest.raises(VersionError, match=r"b\.parquet"):
-        open_store(store, handle, range(GROUPS), files.read)
+        open_store(store, handle, range(GROUPS), read_segment)
     (tmp_path / "b.parquet").write_bytes(good)
-    fresh = open_store(store, handle, range(GROUPS), files.read)
+    fresh = open_store(store, handle, range(GROUPS), read_segment)
     assert fresh is not store
     assert fresh.table("count", "value").base == SAMPLE.changes  # type: ignore[comparison-overlap]

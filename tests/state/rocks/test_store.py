@@ -20,7 +20,7 @@ from beadline.state.backend_settings import RocksSettings
 from beadline.state.key_groups import encode_key, key_group_of
 from beadline.state.rocks import database, folders, tables
 from beadline.state.rocks import store as rocks_store
-from beadline.state.rocks.keys import RowKeys, TimerKeys, decode_map_key, encode_map_key
+from beadline.state.rocks.encoding import RowKeys, TimerKeys, decode_map_key, encode_map_key
 from beadline.state.rocks.store import RocksStore
 from beadline.state.rocks.tables import Remembered
 from beadline.state.segments import segment as segment_module
@@ -273,7 +273,7 @@ def test_spark_says_where_local_files_go(monkeypatch: pytest.MonkeyPatch, tmp_pa
     places = [folders.enter_workplace(settings, "r", i) for settings, i in ((COMMON, 0), (COMMON, 1), (given, 5))]
     assert [place.execution_folder for place in places] == [f"{tmp_path}/{root}/beadline-rocksdb/r" for root in "abc"]
     for place in places:
-        folders.leave_workplace(place)
+        place.leave()
         assert not os.path.exists(place.execution_folder)
 
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beadline.common.typeinfo import Types
 from beadline.errors import VersionError
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import encode_key, key_group_of
-from beadline.state.parquet.segment import encode_parquet
+from beadline.state.segments import merging
 from beadline.state.segments import segment as segment_module
-from beadline.state.segments.files import SegmentFiles, read_range
+from beadline.state.segments.files import SegmentFiles, read_range, read_segment
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import (
     SegmentContent,
@@ -29,6 +30,7 @@ from beadline.state.segments.segment import (
     without_tombstones,
 )
 from beadline.state.segments.version import SegmentRef, checksum_of
+from tests.state.parquet_files import encode_parquet
 
 GROUPS = 8
 TTL = 50
@@ -117,7 +119,7 @@ def test_slices_add_up_to_the_whole(
     segments = [inline(content, number, by_key=number == 0) for number, content in enumerate(several)]
     segments = [replace(segment, groups=counts) for segment, counts in zip(segments, counting, strict=False)]
     own = range(*groups)
-    parts = merged(segments, read_range, own, budget, from_root=from_root, now=now)
+    parts = merged(segments, own, budget, from_root=from_root, now=now)
     assert gathered(parts) == whole(segments, own, from_root, now)
 
 
@@ -126,7 +128,7 @@ def test_a_segment_written_by_slices_equals_one_written_at_once(several: list[Se
     segments = [inline(content, number) for number, content in enumerate(several)]
     pieces: list[bytes] = []
     writer = SegmentWriter(pieces.append, GROUPS, by_key=True)
-    for _, content in merged(segments, read_range, range(GROUPS), budget):
+    for _, content in merged(segments, range(GROUPS), budget):
         writer.add(content)
     writer.finish()
     expected = whole(segments, range(GROUPS), True, None)
@@ -137,11 +139,11 @@ def test_a_segment_written_by_slices_equals_one_written_at_once(several: list[Se
 def test_only_its_own_key_groups_of_a_segment_count() -> None:
     every = {i: i for i in range(100)}
     segment = replace(inline({"v": TableChanges("value", False, every)}), groups=(2, 5))
-    content = gathered(merged([segment], read_range, range(3, GROUPS)))
+    content = gathered(merged([segment], range(3, GROUPS)))
     assert content["v"].changes == {i: i for i in every if key_group_of(i, GROUPS) in (3, 4)}
 
 
-def test_only_the_tables_that_are_asked_for_are_read() -> None:
+def test_only_the_tables_that_are_asked_for_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     content = {name: TableChanges("value", False, {i: bytes(100) for i in range(50)}) for name in "abc"}
     sizes: list[int] = []
 
@@ -149,8 +151,9 @@ def test_only_the_tables_that_are_asked_for_are_read() -> None:
         sizes.append(size)
         return read_range(ref, offset, size)
 
+    monkeypatch.setattr(merging, "read_range", counted)
     segment = inline(content)
-    found = gathered(merged([segment], counted, range(GROUPS), tables={"b"}))
+    found = gathered(merged([segment], range(GROUPS), tables={"b"}))
     assert found == {"b": content["b"]}
     assert sum(sizes) < segment.size / 2
 
@@ -160,7 +163,7 @@ def test_the_smaller_the_budget_the_more_slices() -> None:
     seen: dict[int, list[range]] = {}
     for budget in (1 << 20, 100_000, 1):
         seen[budget] = []
-        gathered(merged([segment], read_range, range(GROUPS), budget), seen[budget])
+        gathered(merged([segment], range(GROUPS), budget), seen[budget])
     assert seen[1 << 20] == [range(GROUPS)]
     assert len(seen[1 << 20]) < len(seen[100_000]) < len(seen[1])
 
@@ -170,7 +173,7 @@ def test_one_large_key_group_comes_in_parts_in_the_order_of_its_keys() -> None:
     base = inline({"v": TableChanges("value", False, dict.fromkeys(mine, 1))}, by_key=True)
     delta = inline({"v": TableChanges("value", False, {**dict.fromkeys(mine[::7], 2), **dict.fromkeys(mine[::11])})})
     largest, last, found = 0, b"", {}
-    for groups, content in merged([base, delta], read_range, range(3, 4), 200_000):
+    for groups, content in merged([base, delta], range(3, 4), 200_000):
         assert groups == range(3, 4)
         encoded = sorted(map(encode_key, content["v"].changes))
         assert encoded[0] > last
@@ -190,11 +193,12 @@ def test_each_block_of_a_sorted_segment_is_read_about_once(monkeypatch: pytest.M
         reads.append(offset)
         return read_range(ref, offset, size)
 
-    gathered(merged([segment], counted, range(GROUPS), 100_000))
+    monkeypatch.setattr(merging, "read_range", counted)
+    gathered(merged([segment], range(GROUPS), 100_000))
     assert len(reads) <= 40 + 6, "40 blocks, and the index"
 
 
-def test_blocks_of_large_values_are_small() -> None:
+def test_blocks_of_large_values_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {i: bytes(100_000) for i in range(100)}
     segment = inline({"v": TableChanges("value", False, values)})
     reads: list[int] = []
@@ -203,17 +207,18 @@ def test_blocks_of_large_values_are_small() -> None:
         reads.append(size)
         return read_range(ref, offset, size)
 
-    content = gathered(merged([segment], counted, range(GROUPS)))
+    monkeypatch.setattr(merging, "read_range", counted)
+    content = gathered(merged([segment], range(GROUPS)))
     assert content["v"].changes == values
     assert max(reads) <= 4 << 20
 
 
 def test_parquet_files_and_segments_merge(tmp_path: Any) -> None:
     table = TableChanges("value", False, {i: i for i in range(500)})
-    data = encode_parquet(table, StateDescription("v", "value", '"LONG"'), '"LONG"', GROUPS)
+    data = encode_parquet(table, StateDescription("v", "value", '"LONG"'), Types.LONG(), GROUPS)
     base = SegmentRef("v0", 500, len(data), inline=data)
     delta = inline({"v": TableChanges("value", False, {7: None, 8: 800, 1000: 1})}, 1)
-    content = gathered(merged([base, delta], read_range, range(GROUPS), 10_000))
+    content = gathered(merged([base, delta], range(GROUPS), 10_000))
     assert content["v"].changes == {**{i: i for i in range(500) if i != 7}, 8: 800, 1000: 1}
 
 
@@ -223,7 +228,7 @@ def test_a_draft_is_seen_only_under_its_name(tmp_path: Any) -> None:
         draft.write(b"some ")
         draft.write(b"bytes")
         ref = draft.store(f"{draft.digest}.run", "v1", 2)
-    assert files.read(ref) == b"some bytes"
+    assert read_segment(ref) == b"some bytes"
     assert ref.checksum == checksum_of(b"some bytes")
     assert [entry.name for entry in tmp_path.iterdir()] == [f"{draft.digest}.run"]
 
@@ -240,4 +245,4 @@ def test_a_file_that_is_cut_short_is_named(tmp_path: Any) -> None:
     ref = files.store("a.run", data, "v1", 1)
     (tmp_path / "a.run").write_bytes(data[:-3])
     with pytest.raises(VersionError, match=r"a\.run"):
-        list(merged([ref], files.read_range, range(GROUPS)))
+        list(merged([ref], range(GROUPS)))

@@ -15,7 +15,7 @@ from beadline.errors import StateAccessError, VersionError
 from beadline.state.access.backend import KeyedBackend
 from beadline.state.key_groups import BoxedKey, encode_key, key_group_of, key_group_range
 from beadline.state.segments import segment as segment_module
-from beadline.state.segments.files import SegmentFiles
+from beadline.state.segments.files import SegmentFiles, delete_file, read_segment
 from beadline.state.segments.segment import CODECS, TableChanges, count_entries, decode_segment, encode_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
 
@@ -176,11 +176,11 @@ def test_files_are_written_whole_and_read_in_part(tmp_path: Path) -> None:
     path = files.write("a.pack", b"0123456789")
     assert files.write("a.pack", b"0123456789") == path
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.pack"]
-    assert files.read(SegmentRef("v", 1, 4, path=path, offset=3)) == b"3456"
-    assert files.read(SegmentRef("v", 1, 2, inline=b"in")) == b"in"
+    assert read_segment(SegmentRef("v", 1, 4, path=path, offset=3)) == b"3456"
+    assert read_segment(SegmentRef("v", 1, 2, inline=b"in")) == b"in"
     with pytest.raises(VersionError, match="is cut short: 1 bytes"):
-        files.read(SegmentRef("v", 1, 4, path=path, offset=9))
-    files.delete(path)
-    files.delete(path)
+        read_segment(SegmentRef("v", 1, 4, path=path, offset=9))
+    delete_file(path)
+    delete_file(path)
     with pytest.raises(VersionError, match="can't read"):
-        files.read(SegmentRef("v", 1, 4, path=path))
+        read_segment(SegmentRef("v", 1, 4, path=path))

@@ -38,7 +38,6 @@ class TriggerCallContext(Trigger.OnMergeContext):
         self.merged: list[Any] = []
 
     def begin(self) -> None:
-        """Bind the timers of the step."""
         self._event = self._backend.event_timers
         self._processing = self._backend.processing_timers
 
@@ -77,8 +76,6 @@ class TriggerCallContext(Trigger.OnMergeContext):
 
 
 class _WindowState(KeyedStateStore):
-    """State by key, or by key and window."""
-
     def __init__(self, backend: KeyedBackend, windowed: bool) -> None:
         self._backend = backend
         self._windowed = windowed
@@ -90,8 +87,6 @@ class _WindowState(KeyedStateStore):
 
 
 class WindowCallContext(ProcessWindowFunction.Context[Any], ProcessAllWindowFunction.Context[Any]):
-    """The window that a function evaluates."""
-
     def __init__(self, clock: Clock, backend: KeyedBackend) -> None:
         self._clock = clock
         self._of_window = _WindowState(backend, windowed=True)

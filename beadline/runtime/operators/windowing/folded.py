@@ -10,7 +10,7 @@ from typing import Any
 
 from beadline.api.function import AggregateFunction
 from beadline.api.time_domain import TimeDomain
-from beadline.api.windows.time_assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from beadline.api.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from beadline.api.windows.triggers import EventTimeTrigger
 from beadline.graph.specs import WindowSpec
 from beadline.runtime.exchange.writer import Timestamps
@@ -24,7 +24,7 @@ _EMIT_AT = 4096
 _KNOWN = 4096
 
 
-def make_window_operator(setup: Setup) -> Operator:
+def make_window_operator(setup: Setup) -> Operator[WindowSpec]:
     spec = setup.node.spec
     assert isinstance(spec, WindowSpec)
     return FoldedWindowOperator(setup) if _fits(spec) else WindowOperator(setup)
@@ -56,7 +56,7 @@ class FoldedWindowOperator(WindowOperator):
         self._offset: int = assigner._offset
         # By number of the period: (last time, what stands for the window) of each window, the latest first.
         self._known: dict[int, list[tuple[int, Any]]] = {}
-        fold = self._spec.fold
+        fold = self.spec.fold
         aggregates = isinstance(fold, AggregateFunction)
         self._reduce: Any = None  # set when there is a state to ask
         self._add_to: Any = fold.add if aggregates else None
@@ -110,15 +110,13 @@ class FoldedWindowOperator(WindowOperator):
                     accepted = True
                 if not accepted and time <= watermark:
                     self._take_late(record, time)
-        except UserCodeError:
-            raise
         except Exception as error:
-            raise UserCodeError(self.node, record, error) from error
+            self.fail(record, error)
         self._flush()
 
     def _fire(self, due: Any, domain: TimeDomain) -> None:
         """Windows without a function of their own: their contents are the results."""
-        if self._spec.function is not None or domain is not TimeDomain.EVENT_TIME:
+        if self.spec.function is not None or domain is not TimeDomain.EVENT_TIME:
             super()._fire(due, domain)
             return
         table = self._contents._table

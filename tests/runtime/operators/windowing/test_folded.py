@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from beadline.api.function import AggregateFunction, ReduceFunction
 from beadline.api.process import ProcessFunction
 from beadline.api.window_functions import WindowFunction
-from beadline.api.windows.time_assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from beadline.api.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from beadline.api.windows.triggers import EventTimeTrigger
 from beadline.common import Duration, Time, Types, WatermarkStrategy
 from beadline.errors import JobExecutionError

@@ -1,0 +1,191 @@
+"""What a watcher of a job wants to know: one stream of typed events, with a bounded history.
+
+If the job's place is in files, the history is kept there too, so that a resumed job continues it.
+It is for people: nothing is decided by it, and a job whose history can't be written runs on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, get_args
+
+from beadline.checkpoint.storage.storage import JobStorage
+from beadline.master.engines.threads import Threads
+from beadline.master.reporting.telling import first_line
+
+_LOG = logging.getLogger("beadline")
+
+# How many events are kept: of steps, which come all the time, and of everything else.
+_STEPS = 100
+_OTHERS = 300
+_LAST_WRITE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """A step was sealed.
+
+    :ivar keys: entries in keyed state, over all operators
+    :ivar state_bytes: size of the files that the present state is in
+    :ivar places: the executor of each subtask of the last level, as ``workers`` is its process
+    :ivar at: when it was sealed, in milliseconds since 1970
+    """
+
+    job_name: str
+    step: int
+    records: int
+    total_records: int
+    seconds: float
+    keys: int
+    touched: int
+    state_bytes: int
+    watermark: int | None
+    tries: int
+    final: bool
+    places: dict[int, str]
+    workers: dict[int, int]
+    at: int = 0
+
+
+@dataclass(frozen=True)
+class StatusChanged:
+    """The job's status has changed, and with it the state of its life, see :mod:`beadline.master.life`."""
+
+    at: int
+    status: str
+    state: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CheckpointChanged:
+    """A checkpoint or savepoint has entered another phase: triggered, taken, completed, published, or failed."""
+
+    at: int
+    id: int
+    type: str
+    phase: str
+    step: int | None = None
+    duration_ms: int | None = None
+    size: int | None = None
+    full_size: int | None = None
+    path: str | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class ExecutionFailed:
+    """An execution has failed; ``restarted_from`` is where the next one starts, None if there is none."""
+
+    at: int
+    attempt: int
+    error: str
+    restarted_from: str | None
+
+
+@dataclass(frozen=True)
+class ExecutionStarted:
+    """An execution runs, from a checkpoint (None for the beginning) that holds ``step``."""
+
+    at: int
+    attempt: int
+    checkpoint: int | None
+    step: int
+
+
+News: TypeAlias = StepReport | StatusChanged | CheckpointChanged | ExecutionFailed | ExecutionStarted
+Watcher = Callable[[News], None]
+Listener = Callable[[StepReport], None]
+
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(News)}
+_MAPS_BY_NUMBER = ("places", "workers")
+
+
+class NewsStream:
+    """Tells watchers, and keeps the newest events, also in the job's storage."""
+
+    def __init__(self, storage: JobStorage, watchers: Iterable[Watcher] = ()) -> None:
+        self._storage = storage
+        self._watchers = list(watchers)
+        self._steps: deque[StepReport] = deque(maxlen=_STEPS)
+        self._others: deque[News] = deque(maxlen=_OTHERS)
+        self._writer = Threads(1, "beadline-history")
+        self._to_write: bytes | None = None
+        self._closed = False
+        for event in _read(storage):
+            self._keep(event)
+
+    @property
+    def history(self) -> list[News]:
+        """The newest events, oldest first; also those of earlier drivers of the job."""
+        return sorted([*list(self._steps), *list(self._others)], key=lambda event: event.at)
+
+    def tell(self, event: News) -> None:
+        """Something has happened. What a watcher raises is logged, and the job goes on."""
+        self._keep(event)
+        for watcher in self._watchers:
+            try:
+                watcher(event)
+            except Exception as error:
+                _LOG.warning("a listener raised %r; the job goes on", error)
+        if not isinstance(event, StepReport):  # steps come too often, and are written with whatever comes next
+            self._write_soon()
+
+    def close(self) -> None:
+        """What is told from now on is not written: the job's place may go away."""
+        self._closed = True
+        self._writer.end(_LAST_WRITE_SECONDS)
+
+    def _keep(self, event: News) -> None:
+        if isinstance(event, StepReport):
+            self._steps.append(event)
+        else:
+            self._others.append(event)
+
+    def _write_soon(self) -> None:
+        if self._closed or not self._storage.survives_driver:
+            return
+        idle, self._to_write = self._to_write is None, _encoded(self.history)
+        if idle:
+            self._writer.submit(self._write)
+
+    def _write(self) -> None:
+        """In a thread: what came last, if several came meanwhile."""
+        data, self._to_write = self._to_write, None
+        if data is None:
+            return
+        try:
+            self._storage.keep_history(data)
+        except Exception as error:
+            _LOG.debug("the job's history can't be written: %s", first_line(error))
+
+
+def _encoded(history: list[News]) -> bytes:
+    return json.dumps([{"event": type(event).__name__, **dataclasses.asdict(event)} for event in history]).encode()
+
+
+def _read(storage: JobStorage) -> list[News]:
+    """What earlier drivers have kept. Events that this version does not know in that form are left out."""
+    data = storage.history()
+    try:
+        entries = json.loads(data) if data else []
+    except ValueError:
+        return []
+    found = []
+    for entry in entries if isinstance(entries, list) else ():
+        kind = _KINDS.get(entry.pop("event", ""))
+        if kind is None:
+            continue
+        for name in _MAPS_BY_NUMBER:
+            if name in entry:
+                entry[name] = {int(number): value for number, value in entry[name].items()}
+        try:
+            found.append(kind(**entry))
+        except TypeError:
+            continue
+    return found
