@@ -19,8 +19,8 @@ from beadline.cep.operator import EventTimeOperator, PatternOperator, Processing
 from beadline.cep.pattern import Pattern
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.streams.checks import check_process_function
 from beadline.datastream.streams.keyed import KeyedStream
+from beadline.datastream.streams.operator_settings import check_process_function
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError
 
 

@@ -9,7 +9,7 @@ from beadline.api.async_functions import AsyncFunctionDescriptor as AsyncFunctio
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.streams.checks import check_process_function
+from beadline.datastream.streams.operator_settings import check_process_function
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import AsyncSpec
 

@@ -16,10 +16,14 @@ from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from beadline.datastream.connectors.base import SupportsPreprocessing
 from beadline.datastream.environment.lending import lends
 from beadline.datastream.environment.options import watermark_every
-from beadline.datastream.streams.checks import check_function, check_process_function, checked_parallelism
 from beadline.datastream.streams.closeable_iterator import CloseableIterator, collect
 from beadline.datastream.streams.functions import Projection
-from beadline.datastream.streams.operator_settings import OperatorSettings
+from beadline.datastream.streams.operator_settings import (
+    OperatorSettings,
+    check_function,
+    check_process_function,
+    checked_parallelism,
+)
 from beadline.datastream.streams.sink import DataStreamSink
 from beadline.errors import GraphError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph import specs

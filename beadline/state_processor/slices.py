@@ -16,7 +16,7 @@ from typing import Any
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot
 from beadline.state.heap.tables import Changes
 from beadline.state.key_groups import encode_slot, hash_encoded, key_group_range
-from beadline.state.segments import slicing
+from beadline.state.segments import version
 from beadline.state.segments.files import read_range
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import TableChanges, open_segment
@@ -54,9 +54,9 @@ def slices_of(operator: OperatorSnapshot, slots: int) -> list[Slice]:
     ]
     share = _share_of(sum(size for _, _, size in owned), slots)
     return [
-        Slice(slicing.within(segments, part), part, operator.max_parallelism)
+        Slice(version.within(segments, part), part, operator.max_parallelism)
         for segments, groups, size in owned
-        for part in slicing.slices_of(groups, size / share)
+        for part in version.slices_of(groups, size / share)
     ]
 
 
@@ -113,17 +113,17 @@ def pairs_of(older: OperatorSnapshot, newer: OperatorSnapshot, slots: int) -> li
     maximum = newer.max_parallelism
     return [
         Pair(
-            Slice(slicing.within(old_segments, part), part, maximum),
-            Slice(slicing.within(new_segments, part), part, maximum),
-            None if differing is None else slicing.within(differing, part),
+            Slice(version.within(old_segments, part), part, maximum),
+            Slice(version.within(new_segments, part), part, maximum),
+            None if differing is None else version.within(differing, part),
         )
         for groups, old_segments, new_segments, differing, size in found
-        for part in slicing.slices_of(groups, size / share)
+        for part in version.slices_of(groups, size / share)
     ]
 
 
 def _within(handle: KeyedStateHandle | None, groups: range) -> KeyedStateHandle:
-    return KeyedStateHandle("") if handle is None else replace(handle, segments=slicing.within(handle.segments, groups))
+    return KeyedStateHandle("") if handle is None else replace(handle, segments=version.within(handle.segments, groups))
 
 
 def _differing(before: KeyedStateHandle, after: KeyedStateHandle, groups: range) -> tuple[SegmentRef, ...] | None:

@@ -27,8 +27,7 @@ from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import BROADCAST, OperatorStateHandle, StateRef
 from beadline.state.parquet.layout import safe_name
 from beadline.state.segments.files import delete_file, entries_of, join, sync
-from beadline.state.segments.slicing import load_of, slices_of, within
-from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, load_of, next_version, slices_of, within
 
 # Small exports share a task.
 _TASK_EXPORTS = 64

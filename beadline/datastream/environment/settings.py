@@ -13,7 +13,7 @@ from beadline.datastream.environment import options
 from beadline.datastream.execution_mode import RuntimeExecutionMode
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
-from beadline.datastream.streams.checks import checked_parallelism
+from beadline.datastream.streams.operator_settings import checked_parallelism
 from beadline.datastream.time_characteristic import TimeCharacteristic
 from beadline.errors import TypeMismatchError, UnsupportedFeatureError
 from beadline.master import engines

@@ -9,8 +9,8 @@ from beadline.api.process import BroadcastProcessFunction, KeyedBroadcastProcess
 from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.streams.checks import check_process_function
 from beadline.datastream.streams.keyed import KeyedStream
+from beadline.datastream.streams.operator_settings import check_process_function
 from beadline.errors import GraphError, StateAccessError, TypeMismatchError
 from beadline.graph.specs import BroadcastSpec
 

@@ -6,8 +6,8 @@ from beadline.api.function import CoFlatMapFunction, CoMapFunction
 from beadline.api.process import CoProcessFunction, KeyedCoProcessFunction
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream, Selector
-from beadline.datastream.streams.checks import check_process_function
 from beadline.datastream.streams.keyed import KeyedStream
+from beadline.datastream.streams.operator_settings import check_process_function
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec
 

@@ -8,9 +8,9 @@ from beadline.api.output_tag import OutputTag
 from beadline.common.time import Duration, Time
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.streams.checks import check_process_function
 from beadline.datastream.streams.joined import TwoKeyedInputs, checked_sides, same_key_type
 from beadline.datastream.streams.keyed import KeyedStream
+from beadline.datastream.streams.operator_settings import check_process_function
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph.specs import IntervalJoinSpec
 

@@ -15,8 +15,8 @@ from beadline.api.windows.assigner import WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream, Selector
-from beadline.datastream.streams.checks import check_function
 from beadline.datastream.streams.keyed import KeyedStream
+from beadline.datastream.streams.operator_settings import check_function
 from beadline.datastream.streams.windowed import WindowedStream
 from beadline.errors import GraphError, TypeMismatchError
 from beadline.graph.nodes import Edge

@@ -12,9 +12,8 @@ from beadline.common import Row
 from beadline.common._types.base import same
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream, Selector
-from beadline.datastream.streams.checks import check_function, check_process_function
 from beadline.datastream.streams.functions import FilterWithState, FlatMapWithState, MapWithState, PositionReduce
-from beadline.datastream.streams.operator_settings import refuse_settings
+from beadline.datastream.streams.operator_settings import check_function, check_process_function, refuse_settings
 from beadline.datastream.streams.sink import DataStreamSink
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash

@@ -11,7 +11,7 @@ from beadline.api.function import KeySelector
 from beadline.api.join_functions import JoinFunction
 from beadline.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from beadline.datastream.data_stream import DataStream, Selector
-from beadline.datastream.streams.checks import check_function
+from beadline.datastream.streams.operator_settings import check_function
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import LookupSpec
 from beadline.runtime.operators.lookup import LookupTable

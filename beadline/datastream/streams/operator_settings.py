@@ -1,18 +1,46 @@
-"""The settings of the operator that a stream comes from or ends in."""
+"""The settings of the operator that a stream comes from or ends in; what its function and parallelism must be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from beadline.api.checkpointed import check_inherits
+from beadline.api.function import Function
 from beadline.common.without_java import WithoutJava
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
-from beadline.datastream.streams.checks import checked_parallelism
-from beadline.errors import GraphError
+from beadline.errors import GraphError, TypeMismatchError
 from beadline.graph.nodes import Node
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+def check_function(func: Any, kind: type[Function]) -> None:
+    if isinstance(func, type) and issubclass(func, Function):
+        raise TypeMismatchError(
+            f"a {kind.__name__} object is needed, got the class {func.__name__}: did you mean {func.__name__}()?"
+        )
+    if not isinstance(func, kind) and not callable(func):
+        raise TypeMismatchError(
+            f"The input must be a {kind.__name__} or a callable function, got {type(func).__name__}: {func!r}"
+        )
+    check_inherits(func)
+
+
+def check_process_function(func: Any, kind: type[Function] | tuple[type[Function], ...], what: str) -> None:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(func, kinds):
+        names = " or ".join(k.__name__ for k in kinds)
+        got = f"the class {func.__name__}" if isinstance(func, type) else type(func).__name__
+        raise TypeMismatchError(f"{what} takes a {names}, got {got}")
+    check_inherits(func)
+
+
+def checked_parallelism(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise GraphError(f"'{where}': parallelism must be a positive int, got {value!r}")
+    return value
 
 
 class OperatorSettings(WithoutJava):

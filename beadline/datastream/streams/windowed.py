@@ -17,8 +17,8 @@ from beadline.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from beadline.api.windows.trigger import Trigger
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.streams.checks import check_function, check_process_function
 from beadline.datastream.streams.functions import PositionReduce
+from beadline.datastream.streams.operator_settings import check_function, check_process_function
 from beadline.errors import ConfigurationError, GraphError, TypeMismatchError
 from beadline.graph.specs import WindowSpec
 

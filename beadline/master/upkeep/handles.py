@@ -14,8 +14,14 @@ from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import UNION, OperatorStateHandle, with_unions
 from beadline.state.segments.files import SegmentFiles, local_path
-from beadline.state.segments.slicing import within
-from beadline.state.segments.version import KeyedStateHandle, SegmentRef, checksum_of, next_version, root_version
+from beadline.state.segments.version import (
+    KeyedStateHandle,
+    SegmentRef,
+    checksum_of,
+    next_version,
+    root_version,
+    within,
+)
 
 _LOG = logging.getLogger("beadline")
 

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
-from beadline.state.segments.slicing import layers_of, load_of, slices_of, within
-from beadline.state.segments.version import KeyedStateHandle, SegmentRef
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, layers_of, load_of, slices_of, within
 
 Layer = tuple[SegmentRef, ...]
 

@@ -29,7 +29,7 @@ from beadline.state.operator.handles import encode as encode_state
 from beadline.state.operator.handles import store as store_state
 from beadline.state.parquet.layout import part_name, safe_name
 from beadline.state.segments import files as state_files
-from beadline.state.segments import slicing
+from beadline.state.segments import version as versions
 from beadline.state.segments.files import SegmentFiles, entries_of, read_segment
 from beadline.state.segments.segment import SegmentContent, TableChanges, decode_segment, encode_segment, merge_contents
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
@@ -120,7 +120,7 @@ def storage(tmp_path: Path) -> FileJobStorage:
 
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slicing, "PIECE_ENTRIES", 60)
+    monkeypatch.setattr(versions, "PIECE_ENTRIES", 60)
 
 
 @pytest.mark.parametrize("inline", [False, True])
@@ -179,13 +179,13 @@ def test_a_task_takes_on_a_bounded_part(storage: FileJobStorage, monkeypatch: py
     snapshot = snapshot_of(keyed_operator(storage.prepare(), keys=400))
     (one,) = canonical.tasks_of(snapshot, "/s")
     assert [each.groups for each in one if isinstance(each, KeyedExport)] == [(0, 8), (8, 16)]
-    monkeypatch.setattr(slicing, "PIECE_ENTRIES", 100)
+    monkeypatch.setattr(versions, "PIECE_ENTRIES", 100)
     tasks = canonical.tasks_of(snapshot, "/s")
     entries = sum(segment.entries for segment in snapshot.segments)
     assert len(tasks) >= entries / 100
     for task in tasks:
         assert len(task) == 1
-    monkeypatch.setattr(slicing, "PIECE_BYTES", 1)
+    monkeypatch.setattr(versions, "PIECE_BYTES", 1)
     groups = [each.groups for each in exports_of(snapshot, "/s") if isinstance(each, KeyedExport)]
     assert groups == [(group, group + 1) for group in range(MAX)], "no further than key groups"
 

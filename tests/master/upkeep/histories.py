@@ -27,7 +27,7 @@ from beadline.state.heap.store import HeapStore
 from beadline.state.heap.tables import MISSING, TABLE_KINDS
 from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import key_group_of, key_group_range
-from beadline.state.segments import slicing
+from beadline.state.segments import version as versions
 from beadline.state.segments.files import SegmentFiles, delete_file, read_segment
 from beadline.state.segments.segment import SegmentContent, TableChanges, count_entries, encode_segment
 from beadline.state.segments.version import SegmentRef, next_version
@@ -165,7 +165,7 @@ class History:
         """Merges begin. They are cut anywhere, and some tasks are lost."""
         book = self.truth.book
         book._to_merge.left = dice.choice([50, 200, 500, 1 << 20])
-        slicing.PIECE_ENTRIES = dice.choice([1, 5, 1000])
+        versions.PIECE_ENTRIES = dice.choice([1, 5, 1000])
         context = RunContext("run")
         worker: Any = SimpleNamespace(files=self._files)
         keys = {(_NODE, subtask): dice.choice([0, 10]) for subtask in range(self.parallelism)}

@@ -15,7 +15,7 @@ from beadline.master.upkeep.handles import StateBook
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.key_groups import key_group_of
 from beadline.state.operator.handles import OperatorStateHandle, StateRef
-from beadline.state.segments import slicing
+from beadline.state.segments import version as versions
 from beadline.state.segments.files import SegmentFiles, delete_file, read_segment
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import (
@@ -26,8 +26,7 @@ from beadline.state.segments.segment import (
     merge_contents,
     without_tombstones,
 )
-from beadline.state.segments.slicing import layers_of
-from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, layers_of, next_version
 from beadline.state.store import open_store
 from tests.graph.programs import Program, by, same
 
@@ -290,7 +289,7 @@ def merge_part(fleet: Fleet, request: MergeRequest) -> MergeResult:
 
 
 def test_large_merges_are_cut_into_slices_that_make_one_layer(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slicing, "PIECE_ENTRIES", 100)
+    monkeypatch.setattr(versions, "PIECE_ENTRIES", 100)
     monkeypatch.setattr(tiers, "_SMALL", 1 << 7)
     mine = [key for key in map(str, range(3000)) if key_group_of(key, 8) < 4]
     dice = random.Random(3)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beadline.state.backend_settings import HEAP, ROCKSDB
-from beadline.state.segments import slicing
+from beadline.state.segments import version as versions
 from tests.master.soon import merge_soon
 from tests.master.upkeep.histories import LARGEST, History
 from tests.state.contract.subject import let_go
@@ -31,7 +31,7 @@ event = st.tuples(st.sampled_from([*_OFTEN * 3, *_SELDOM]), st.integers(0, 1 << 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     merge_soon(monkeypatch)
-    monkeypatch.setattr(slicing, "PIECE_ENTRIES", slicing.PIECE_ENTRIES)  # histories set it, and it is set back
+    monkeypatch.setattr(versions, "PIECE_ENTRIES", versions.PIECE_ENTRIES)  # histories set it, and it is set back
 
 
 seen: Counter[str] = Counter()

@@ -13,8 +13,7 @@ from beadline.master.upkeep.handles import StateBook
 from beadline.master.upkeep.tiers import Allowance, MergeSpan, spans_of
 from beadline.runtime.messages import MergeRequest, MergeResult
 from beadline.state.segments.files import SegmentFiles
-from beadline.state.segments.slicing import layers_of, within
-from beadline.state.segments.version import KeyedStateHandle, SegmentRef
+from beadline.state.segments.version import KeyedStateHandle, SegmentRef, layers_of, within
 from tests.graph.programs import Program, by, same
 
 GROUPS = range(64)
