@@ -44,7 +44,7 @@ class TimerTable(Table):
         added = self._added.get(timestamp)
         if added is not None and slot in added:
             del added[slot]
-        elif slot in self.base.get(timestamp, ()):
+        elif self._holds(timestamp, slot):
             self._removed.setdefault(timestamp, {})[slot] = None
 
     def due(self, until: int) -> Iterator[tuple[int, Any]]:
@@ -78,7 +78,10 @@ class TimerTable(Table):
     def _is_pending(self, timestamp: int, slot: Any) -> bool:
         if slot in self._added.get(timestamp, ()):
             return True
-        return slot in self.base.get(timestamp, ()) and slot not in self._removed.get(timestamp, ())
+        return slot not in self._removed.get(timestamp, ()) and self._holds(timestamp, slot)
+
+    def _holds(self, timestamp: int, slot: Any) -> bool:
+        return slot in self.base.get(timestamp, ())
 
     def _pending_at(self, timestamp: int) -> list[Any]:
         removed = self._removed.get(timestamp, ())

@@ -71,13 +71,6 @@ class RocksTimerTable(TimerTable):
             self._added.setdefault(timestamp, {})[slot] = None
         heapq.heappush(self._heap, timestamp)
 
-    def delete(self, timestamp: int, slot: Any) -> None:
-        added = self._added.get(timestamp)
-        if added is not None and slot in added:
-            del added[slot]
-        elif self._holds(timestamp, slot):
-            self._removed.setdefault(timestamp, {})[slot] = None
-
     def _any_pending(self, timestamp: int) -> bool:
         if self._added.get(timestamp):
             return True
@@ -86,11 +79,6 @@ class RocksTimerTable(TimerTable):
         if known is not None:
             return known > gone
         return any(count > gone for count, _ in enumerate(self.base.at(timestamp), 1))
-
-    def _is_pending(self, timestamp: int, slot: Any) -> bool:
-        if slot in self._added.get(timestamp, ()):
-            return True
-        return slot not in self._removed.get(timestamp, ()) and self._holds(timestamp, slot)
 
     def _pending_at(self, timestamp: int) -> list[Any]:
         self._loaded = dict.fromkeys(self.base.at(timestamp))
