@@ -40,14 +40,9 @@ class Subtask:
         self.state = self.backend.state(state)
         self.store: Store | None = None
 
-    def read(self, segment: SegmentRef) -> bytes:
-        assert segment.path is not None
-        with open(segment.path, "rb") as file:
-            return file.read()
-
     def open(self) -> Store:
         place = StoreOwner("bench", 0, 0, MAX_PARALLELISM)
-        self.store = open_store(self.store, self.handle, GROUPS, self.read, self.settings, place)
+        self.store = open_store(self.store, self.handle, GROUPS, self.settings, place)
         return self.store
 
     def step(self, keys: list[str], work: Any) -> None:

@@ -8,16 +8,13 @@ re-runs, rescaling and two jobs in one session.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from beadline.errors import StateMismatchError
 from beadline.state.backend_settings import ROCKSDB, BackendSettings
 from beadline.state.heap.tables import Table
 from beadline.state.segments.segment import SegmentContent
-from beadline.state.segments.version import KeyedStateHandle, SegmentRef
-
-Read = Callable[[SegmentRef], bytes]
+from beadline.state.segments.version import KeyedStateHandle
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Store(ABC):
     version: str
 
     @abstractmethod
-    def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
+    def advance(self, handle: KeyedStateHandle) -> bool:
         """Bring the store to a handle's version. False if its own is not in the handle's chain: it must be dropped."""
 
     @abstractmethod
@@ -76,7 +73,6 @@ def open_store(
     cached: Store | None,
     handle: KeyedStateHandle,
     key_groups: range,
-    read: Read,
     settings: BackendSettings | None = None,
     owner: StoreOwner | None = None,
 ) -> Store:
@@ -85,7 +81,7 @@ def open_store(
     :param settings: which backend; the heap by default
     :param owner: whose state it is, which a store with files must know
     """
-    if cached is not None and _advanced(cached, handle, read):
+    if cached is not None and _advanced(cached, handle):
         return cached
     store: Store
     if settings is not None and settings.kind == ROCKSDB:
@@ -97,13 +93,13 @@ def open_store(
         from beadline.state.heap.store import HeapStore
 
         store = HeapStore(handle.root, key_groups)
-    _advanced(store, handle, read)
+    _advanced(store, handle)
     return store
 
 
-def _advanced(store: Store, handle: KeyedStateHandle, read: Read) -> bool:
+def _advanced(store: Store, handle: KeyedStateHandle) -> bool:
     try:
-        return store.advance(handle, read)
+        return store.advance(handle)
     except BaseException:
         store.release()  # a segment can't be read, say: the next attempt may have the files
         raise

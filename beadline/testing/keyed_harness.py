@@ -16,7 +16,6 @@ from beadline.graph.plan import Plan, PlanNode
 from beadline.state.access.backend import KeyedBackend
 from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import KeyRouter, key_group_range, unboxed
-from beadline.state.segments.files import read_segment
 from beadline.state.store import Store, open_store
 from beadline.testing.harness import Harness, HarnessOptions
 
@@ -176,7 +175,7 @@ class KeyedHarness(Harness):
         groups = key_group_range(subtask, node.parallelism, node.max_parallelism)
         handle = self._job.handle(*place)
         assert handle is not None
-        self._stores[place] = open_store(self._stores.get(place), handle, groups, read_segment)
+        self._stores[place] = open_store(self._stores.get(place), handle, groups)
         backend = KeyedBackend(node.name)
         backend.begin(self._stores[place], self._now, node.spec.windowed)
         return backend

@@ -35,7 +35,6 @@ from beadline.runtime.worker.worker import WorkerExecution
 from beadline.state.codec import dumps
 from beadline.state.disks import is_full
 from beadline.state.key_groups import key_group_range
-from beadline.state.segments.files import read_segment
 from beadline.state.store import Store, StoreOwner, open_store
 
 
@@ -200,7 +199,7 @@ class Task:
                 whose = StoreOwner(header.context.execution, *key, maximum)
                 cached = execution.stores.pop(key, None)
                 with _naming(operator):
-                    store = open_store(cached, start.handle, groups, read_segment, header.context.backend, whose)
+                    store = open_store(cached, start.handle, groups, header.context.backend, whose)
                 execution.stores[key] = store
                 self._stores.append(store)
             operator.states.begin(header, start.states)

@@ -9,10 +9,10 @@ from sortedcontainers import SortedDict
 
 from beadline.state.heap.tables import TABLE_KINDS, Table
 from beadline.state.heap.timers import TimerTable
-from beadline.state.segments.files import read_range
+from beadline.state.segments.files import read_range, read_segment
 from beadline.state.segments.segment import SegmentContent, decode_segment, open_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef
-from beadline.state.store import Read, Store, check_kind
+from beadline.state.store import Store, check_kind
 
 _BLOCKWISE_BYTES = 8 << 20
 _BLOCKWISE_ENTRIES = 200_000
@@ -28,28 +28,28 @@ class HeapStore(Store):
         self._kinds: dict[str, tuple[str, bool]] = {}
         self._pending: dict[str, SegmentContent] = {}
 
-    def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
+    def advance(self, handle: KeyedStateHandle) -> bool:
         segments = handle.after(self.version)
         if segments is None:
             return False
         for segment in segments:
-            content = self._pending.pop(segment.version, None)
+            groups = segment.restricted(self.key_groups).key_groups
             large = segment.size > _BLOCKWISE_BYTES or segment.entries > _BLOCKWISE_ENTRIES
-            if content is None and segment.path is not None and large:
-                self._load(segment)
+            if (content := self._pending.pop(segment.version, None)) is not None:
+                self._apply(content)
+            elif segment.path is not None and large:
+                self._load(segment, groups)
             else:
-                groups = segment.restricted(self.key_groups).key_groups
-                self._apply(decode_segment(read(segment), groups, where=repr(segment)) if content is None else content)
+                self._apply(decode_segment(read_segment(segment), groups, where=repr(segment)))
             self.version = segment.version
         # What is still pending was made by tries that were never sealed.
         self._pending.clear()
         return True
 
-    def _load(self, segment: SegmentRef) -> None:
+    def _load(self, segment: SegmentRef, groups: range | None) -> None:
         """Take a large segment block by block, so that it is never in memory together with its result."""
         # A store that took a part of it has no version.
         self.version = ""
-        groups = segment.restricted(self.key_groups).key_groups
         for name, table in open_segment(partial(read_range, segment), segment.size, repr(segment)).parts(groups):
             self._apply({name: table})
 

@@ -34,10 +34,10 @@ from beadline.state.rocks.tables import (
 )
 from beadline.state.rocks.timers import RocksTimerTable, TimerRows
 from beadline.state.rocks.writing import Batch, Catalogue, SortedFiles
-from beadline.state.segments.files import read_range
+from beadline.state.segments.files import read_range, read_segment
 from beadline.state.segments.segment import SegmentContent, SegmentReader, TableChanges, open_segment
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef
-from beadline.state.store import Read, Store, StoreOwner
+from beadline.state.store import Store, StoreOwner
 
 _WAIT_SECONDS = 0.5
 _BLOCKWISE_BYTES = 8 << 20
@@ -98,7 +98,7 @@ class RocksStore(Store):
 
     # -- a step begins
 
-    def advance(self, handle: KeyedStateHandle, read: Read) -> bool:
+    def advance(self, handle: KeyedStateHandle) -> bool:
         """Bring the database to a handle's version.
 
         1. open the worker's own database; for large state the common one, or its own if another worker has that
@@ -110,7 +110,7 @@ class RocksStore(Store):
             if not self._entered:
                 self._workplace, self._entered = self._enter(), True
             self._open()
-            self._follow(handle, read)
+            self._follow(handle)
         except BaseException:
             # The task's next attempt makes another store.
             self._drop_own()
@@ -128,7 +128,7 @@ class RocksStore(Store):
             self._entered = False
             self._workplace.leave()
 
-    def _follow(self, handle: KeyedStateHandle, read: Read) -> None:
+    def _follow(self, handle: KeyedStateHandle) -> None:
         segments = handle.after(self.version)
         if segments is None:
             self._start_over(handle.root)
@@ -141,7 +141,7 @@ class RocksStore(Store):
                 self._filled = None
                 self._write(content, segment.version)
             else:
-                self._write_segment(segment, read)
+                self._write_segment(segment)
         self._filled = None
         # What is still pending was made by tries that were never sealed.
         self._pending.clear()
@@ -267,12 +267,12 @@ class RocksStore(Store):
             self._renew()
             self._empty = False
 
-    def _write_segment(self, segment: SegmentRef, read: Read) -> None:
+    def _write_segment(self, segment: SegmentRef) -> None:
         groups = segment.restricted(self.key_groups).key_groups
         assert groups is not None
         # A Parquet file may hold many entries in few bytes.
         large = segment.path is not None and (segment.size > _BLOCKWISE_BYTES or segment.entries > _BLOCKWISE_ENTRIES)
-        reader = _reader(segment, read, large)
+        reader = _reader(segment, large)
         if self._filled is not None:
             # After a change of parallelism, segments of several former subtasks follow each other; in a savepoint, of
             # several states.
@@ -390,9 +390,9 @@ class RocksStore(Store):
         self._leave()
 
 
-def _reader(segment: SegmentRef, read: Read, large: bool) -> SegmentReader:
+def _reader(segment: SegmentRef, large: bool) -> SegmentReader:
     """The blocks of a segment; of a large file they are read one at a time, each with its own checksum."""
     if large:
         return open_segment(lambda at, size: read_range(segment, at, size), segment.size, repr(segment))
-    data = memoryview(read(segment))
+    data = memoryview(read_segment(segment))
     return open_segment(lambda at, size: data[at : at + size], len(data), repr(segment))

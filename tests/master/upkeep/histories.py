@@ -28,7 +28,7 @@ from beadline.state.heap.tables import MISSING, TABLE_KINDS
 from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import key_group_of, key_group_range
 from beadline.state.segments import version as versions
-from beadline.state.segments.files import SegmentFiles, delete_file, read_segment
+from beadline.state.segments.files import SegmentFiles, delete_file
 from beadline.state.segments.segment import SegmentContent, TableChanges, count_entries, encode_segment
 from beadline.state.segments.version import SegmentRef, next_version
 from beadline.state.store import Store, StoreOwner, open_store
@@ -233,7 +233,7 @@ class History:
         for subtask in range(self.parallelism):
             handle = self.truth.book.handles[_NODE, subtask]
             assert len({handle.root, *(segment.version for segment in handle.segments)}) == len(handle.segments) + 1
-            store = open_store(None, handle, self._groups(subtask), read_segment)
+            store = open_store(None, handle, self._groups(subtask))
             assert isinstance(store, HeapStore)
             for name, base in store._bases.items():
                 for slot, value in base.items():
@@ -268,7 +268,7 @@ class History:
         settings = BackendSettings(self._kind, replace(RocksSettings(), directories=(str(self.folder),)))
         place = StoreOwner(f"execution-{self._executions}", _NODE, subtask, MAX)
         handle = self.truth.book.handles[_NODE, subtask]
-        store = open_store(self._stores.get(subtask), handle, self._groups(subtask), read_segment, settings, place)
+        store = open_store(self._stores.get(subtask), handle, self._groups(subtask), settings, place)
         self._stores[subtask] = store
         assert store.version == handle.version
         return store

@@ -81,7 +81,7 @@ class Fleet:
         return len(garbage)
 
     def check(self, subtask: int) -> None:
-        store = open_store(None, self.book.handles[2, subtask], range(8), read_segment)
+        store = open_store(None, self.book.handles[2, subtask], range(8))
         assert store.table("v", "value").base == self.truth[str(subtask)]
 
     def on_disk(self) -> set[str]:

@@ -105,7 +105,7 @@ class Counts:
         lists: dict[str, list[int]] = {}
         for subtask in range(self.node.parallelism):
             groups = key_group_range(subtask, self.node.parallelism, GROUPS)
-            found = open_store(None, self.truth.book.handles[self.node.id, subtask], groups, read_segment)
+            found = open_store(None, self.truth.book.handles[self.node.id, subtask], groups)
             for name, kind, into in (("v", "value", values), ("l", "list", lists)):
                 base = found.table(name, kind).base
                 assert {self.subtask_of(key) for key in base} <= {subtask}

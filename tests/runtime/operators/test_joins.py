@@ -36,7 +36,6 @@ from beadline.datastream.window import (
 )
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import CollectSpec
-from beadline.state.segments.files import read_segment
 from beadline.state.store import open_store
 from tests.runtime.harness import Given, Job
 from tests.timestamps import At
@@ -123,7 +122,7 @@ def out(job: Job, name: str = "out") -> Counter[Any]:
 
 def left_in_state(job: Job) -> int:
     """Slots that the segments of all subtasks amount to, timers included."""
-    return sum(open_store(None, handle, range(128), read_segment).count() for handle in job.handles.values())
+    return sum(open_store(None, handle, range(128)).count() for handle in job.handles.values())
 
 
 # -- window joins
@@ -427,7 +426,7 @@ def buffered(job: Job) -> int:
     """Elements that are held for a match."""
     total = 0
     for handle in job.handles.values():
-        table = open_store(None, handle, range(128), read_segment).table("_interval-join", "list", True)
+        table = open_store(None, handle, range(128)).table("_interval-join", "list", True)
         total += sum(len(items) for items in table.base.values())
     return total
 

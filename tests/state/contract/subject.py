@@ -10,14 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from beadline.api.state_descriptors import StateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.state.access.backend import KeyedBackend
 from beadline.state.backend_settings import BackendSettings, RocksSettings
 from beadline.state.codec import thaw
+from beadline.state.heap import store as heap_store
 from beadline.state.key_groups import key_group_range
 from beadline.state.rocks import folders
+from beadline.state.rocks import store as rocks_store
 from beadline.state.rocks.store import RocksStore
+from beadline.state.segments.files import read_segment
 from beadline.state.segments.segment import (
     SegmentContent,
     count_entries,
@@ -122,14 +127,16 @@ class Subject:
 
     def open(self) -> Store:
         place = StoreOwner(self.name, 1, self.subtask, self.max_parallelism)
-        self.store = open_store(self.store, self.handle, self.groups, self.read, self.settings, place)
+        with pytest.MonkeyPatch.context() as counting:
+            counting.setattr(heap_store, "read_segment", self.read)
+            counting.setattr(rocks_store, "read_segment", self.read)
+            self.store = open_store(self.store, self.handle, self.groups, self.settings, place)
         assert self.store.version == self.handle.version
         return self.store
 
     def read(self, segment: SegmentRef) -> bytes:
         self.reads += 1
-        assert segment.inline is not None
-        return segment.inline
+        return read_segment(segment)
 
     def as_segment(self, content: SegmentContent) -> SegmentRef | None:
         data = encode_segment(content, self.max_parallelism)

@@ -22,7 +22,7 @@ from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of
 from beadline.state.parquet import segment as parquet_segment
 from beadline.state.parquet.segment import ParquetReader, ParquetSegmentWriter
-from beadline.state.segments.files import SegmentFiles, read_range, read_segment
+from beadline.state.segments.files import SegmentFiles, read_range
 from beadline.state.segments.segment import SegmentContent, TableChanges, decode_segment, encode_segment, open_segment
 from beadline.state.segments.version import KeyedStateHandle
 from beadline.state.store import open_store
@@ -182,10 +182,10 @@ def test_damage_in_a_stored_file_names_its_path(tmp_path: Path) -> None:
     files = SegmentFiles(str(tmp_path))
     data = sample()
     ref = files.store("part-0.parquet", data, "v1", 60)
-    assert open_store(None, KeyedStateHandle("root", (ref,)), range(GROUPS), read_segment).count() == 60
+    assert open_store(None, KeyedStateHandle("root", (ref,)), range(GROUPS)).count() == 60
     (tmp_path / "part-0.parquet").write_bytes(damaged(data))
     with pytest.raises(VersionError, match=r"part-0\.parquet"):
-        open_store(None, KeyedStateHandle("root", (ref,)), range(GROUPS), read_segment)
+        open_store(None, KeyedStateHandle("root", (ref,)), range(GROUPS))
     with pytest.raises(VersionError, match=r"part-0\.parquet"):
         list(open_segment(lambda at, size: read_range(ref, at, size), ref.size, repr(ref)).parts())
 
@@ -221,12 +221,12 @@ def test_a_large_file_is_loaded_by_row_groups_and_a_store_that_failed_is_not_use
     delta = files.store("a.run", encode_segment({"count": table({"key-0": 7})}, GROUPS), "v0", 1)
     ref = files.store("b.parquet", sample(), "v1", 60)
     handle = KeyedStateHandle("root", (delta, ref))
-    store = open_store(None, KeyedStateHandle("root", (delta,)), range(GROUPS), read_segment)
+    store = open_store(None, KeyedStateHandle("root", (delta,)), range(GROUPS))
     good = (tmp_path / "b.parquet").read_bytes()
     (tmp_path / "b.parquet").write_bytes(damaged(good))
     with pytest.raises(VersionError, match=r"b\.parquet"):
-        open_store(store, handle, range(GROUPS), read_segment)
+        open_store(store, handle, range(GROUPS))
     (tmp_path / "b.parquet").write_bytes(good)
-    fresh = open_store(store, handle, range(GROUPS), read_segment)
+    fresh = open_store(store, handle, range(GROUPS))
     assert fresh is not store
     assert fresh.table("count", "value").base == SAMPLE.changes  # type: ignore[comparison-overlap]
