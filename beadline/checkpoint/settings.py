@@ -41,7 +41,6 @@ class Key:
     COMPRESSION = "execution.checkpointing.snapshot-compression"
     INCREMENTAL = "execution.checkpointing.incremental"
     LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
-    LOCAL_BACKUP_DIRECTORIES = "execution.checkpointing.local-backup.dirs"
     # Flink has no key for the state limit of its job manager storage, because it can be set in code only.
     MAX_STATE_SIZE = "beadline.checkpointing.jobmanager.max-state-size"
     JOB_ID = "beadline.job-id"
@@ -52,6 +51,8 @@ class Key:
     IGNORED_IN_FLIGHT = "execution.state-recovery.without-channel-state.checkpoint-id"
 
 
+# Read, so that a wrong value is an error; otherwise they have no effect.
+WITHOUT_EFFECT = frozenset({Key.WRITE_BUFFER_SIZE, Key.INCREMENTAL, Key.LOCAL_BACKUP})
 KEYS = frozenset(key for name, key in vars(Key).items() if name.isupper())
 
 
@@ -94,7 +95,6 @@ class CheckpointSettings:
     :ivar tolerable_failures: how many may fail in a row; ``None`` for any number
     :ivar aligned_timeout_ms: when unaligned, how long to wait for the running step before it is overtaken
     :ivar ignored_in_flight: the checkpoint whose in-flight step is left out when it is restored
-    :ivar local_backup_directories: where local copies go; empty for Spark's local directories
     :ivar job_id: what the user calls the job; its folder has that name. ``None`` for a random one
     :ivar warnings: sentences for the user on options that can't have the effect they ask for
     """
@@ -116,12 +116,8 @@ class CheckpointSettings:
     create_subdirectory: bool = True
     savepoint_directory: str | None = None
     inline_threshold: int = 20 << 10
-    write_buffer_size: int = 4096
     max_state_size: int = 5 << 20
     compression: bool = False
-    incremental: bool = False
-    local_backup: bool = False
-    local_backup_directories: tuple[str, ...] = ()
     job_id: str | None = None
     restore_path: str | None = None
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
@@ -137,7 +133,6 @@ class CheckpointSettings:
         _at_least(1, self.max_concurrent, Key.MAX_CONCURRENT)
         _at_least(1, self.retained, Key.NUM_RETAINED)
         _at_least(1, self.max_state_size, Key.MAX_STATE_SIZE, " bytes")
-        _at_least(0, self.write_buffer_size, Key.WRITE_BUFFER_SIZE, " bytes")
         if self.tolerable_failures is not None:
             _at_least(0, self.tolerable_failures, Key.TOLERABLE_FAILURES)
         if not 0 <= self.inline_threshold <= _LARGEST_INLINE:
@@ -165,7 +160,7 @@ class CheckpointSettings:
         if batch and interval is not None:
             interval = None
             warnings.append(f"{Key.INTERVAL} has no effect in batch mode: a batch job starts over after a failure")
-        exactly_once = _choice(configuration, Key.MODE, _Mode.EXACTLY_ONCE) is _Mode.EXACTLY_ONCE
+        exactly_once = read_member(configuration, Key.MODE, _Mode.EXACTLY_ONCE) is _Mode.EXACTLY_ONCE
         unaligned = configuration.get_boolean(Key.UNALIGNED, False)
         if unaligned and not exactly_once:
             unaligned = False
@@ -173,7 +168,9 @@ class CheckpointSettings:
         directory = configuration.get_string(Key.DIRECTORY, None)
         failures = configuration.get_integer(Key.TOLERABLE_FAILURES, 0)
         ignored = configuration.get_integer(Key.IGNORED_IN_FLIGHT, -1)
-        backups = configuration.get_string(Key.LOCAL_BACKUP_DIRECTORIES, "")
+        _at_least(0, configuration.get_integer(Key.WRITE_BUFFER_SIZE, 0), Key.WRITE_BUFFER_SIZE, " bytes")
+        for key in (Key.INCREMENTAL, Key.LOCAL_BACKUP):
+            configuration.get_boolean(key, False)
         return cls(
             interval_ms=interval,
             exactly_once=exactly_once,
@@ -182,22 +179,18 @@ class CheckpointSettings:
             max_concurrent=configuration.get_integer(Key.MAX_CONCURRENT, cls.max_concurrent),
             tolerable_failures=None if failures >= _UNLIMITED else failures,
             retained=configuration.get_integer(Key.NUM_RETAINED, cls.retained),
-            retention=_choice(configuration, Key.RETENTION, cls.retention),
+            retention=read_member(configuration, Key.RETENTION, cls.retention),
             unaligned=unaligned,
             aligned_timeout_ms=configuration.get_duration_ms(Key.ALIGNED_TIMEOUT, cls.aligned_timeout_ms),
             ignored_in_flight=ignored if ignored >= 0 else None,
             after_tasks_finish=configuration.get_boolean(Key.AFTER_TASKS_FINISH, cls.after_tasks_finish),
-            storage=_choice(configuration, Key.STORAGE, Storage.FILESYSTEM if directory else Storage.JOBMANAGER),
+            storage=read_member(configuration, Key.STORAGE, Storage.FILESYSTEM if directory else Storage.JOBMANAGER),
             directory=directory,
             create_subdirectory=configuration.get_boolean(Key.CREATE_SUBDIR, cls.create_subdirectory),
             savepoint_directory=configuration.get_string(Key.SAVEPOINT_DIRECTORY, None),
             inline_threshold=configuration.get_memory_bytes(Key.INLINE_THRESHOLD, cls.inline_threshold),
-            write_buffer_size=configuration.get_integer(Key.WRITE_BUFFER_SIZE, cls.write_buffer_size),
             max_state_size=configuration.get_memory_bytes(Key.MAX_STATE_SIZE, cls.max_state_size),
             compression=configuration.get_boolean(Key.COMPRESSION, cls.compression),
-            incremental=configuration.get_boolean(Key.INCREMENTAL, cls.incremental),
-            local_backup=configuration.get_boolean(Key.LOCAL_BACKUP, cls.local_backup),
-            local_backup_directories=tuple(path.strip() for path in backups.split(",") if path.strip()),
             job_id=_job_id(configuration),
             restore_path=configuration.get_string(Key.RESTORE_PATH, None),
             claim_mode=_claim_mode(configuration, cls.claim_mode),
@@ -246,10 +239,11 @@ def _claim_mode(configuration: Configuration, default: ClaimMode) -> ClaimMode:
             f"{Key.CLAIM_MODE}: LEGACY leaves open who may delete the snapshot, so it is not supported: use NO_CLAIM "
             "(it stays yours) or CLAIM (the job deletes it when it no longer needs it)."
         )
-    return _choice(configuration, Key.CLAIM_MODE, default)
+    return read_member(configuration, Key.CLAIM_MODE, default)
 
 
-def _choice(configuration: Configuration, key: str, default: E) -> E:
+def read_member(configuration: Configuration, key: str, default: E) -> E:
+    """The member of ``default``'s enum that is named under ``key``; case and hyphens don't matter."""
     text = configuration.get_string(key, None)
     if text is None:
         return default

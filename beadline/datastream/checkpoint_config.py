@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from beadline.api.arguments import as_milliseconds
-from beadline.checkpoint.settings import Key
+from beadline.checkpoint.settings import Key, read_member
 from beadline.common.configuration import Configuration
 from beadline.common.time import Duration
 from beadline.common.without_java import WithoutJava
@@ -73,7 +73,7 @@ class CheckpointConfig(WithoutJava):
         """What holds after a failure: EXACTLY_ONCE by default, and AT_LEAST_ONCE as long as checkpoints are off."""
         if not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
-        return options.read_member(self._configuration, Key.MODE, CheckpointingMode.EXACTLY_ONCE)
+        return read_member(self._configuration, Key.MODE, CheckpointingMode.EXACTLY_ONCE)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
         mode = options.member_of(CheckpointingMode, checkpointing_mode, "checkpointing mode")
@@ -99,7 +99,7 @@ class CheckpointConfig(WithoutJava):
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """What happens to checkpoints when the job is cancelled or its program fails."""
         default = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
-        return options.read_member(self._configuration, Key.RETENTION, default)
+        return read_member(self._configuration, Key.RETENTION, default)
 
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention

@@ -44,7 +44,6 @@ def test_backends_in_code(tmp_path: Path) -> None:
     rocks = settings_of(RocksDBStateBackend(tmp_path.as_uri(), True))
     assert rocks.backend.kind == "rocksdb"
     assert rocks.checkpoints.directory == tmp_path.as_uri()
-    assert rocks.checkpoints.incremental is True
 
 
 def test_settings_of_rocksdb_in_code() -> None:

@@ -1,6 +1,5 @@
 """What the environment works with.
 
 ``options`` and ``checkpoint_options`` read the configuration. ``typed_collections`` and ``dataframes`` are inputs and
-outputs without a connector, ``folders`` is where records wait between jobs. ``lending`` lets a module serve the names
-that PyFlink has there too.
+outputs without a connector. ``lending`` lets a module serve the names that PyFlink has there too.
 """

@@ -39,18 +39,6 @@ def read_bytes(configuration: Configuration, key: str, default: int, maximum: in
     return default if number is None else number
 
 
-def read_member(configuration: Configuration, key: str, default: E) -> E:
-    """The member of ``default``'s enum that is named under ``key``; case and hyphens don't matter."""
-    text = configuration.get_string(key, None)
-    if text is None:
-        return default
-    enum = type(default)
-    name = text.strip().upper().replace("-", "_")
-    if name not in enum.__members__:
-        raise ConfigurationError(f"{key}: {text!r} is none of {', '.join(enum.__members__)}.")
-    return enum[name]
-
-
 def member_of(enum: type[E], value: object, what: str) -> E:
     if isinstance(value, enum):
         return value

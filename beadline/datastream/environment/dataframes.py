@@ -15,7 +15,6 @@ from beadline.common import typeinfo as ti
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.common.types import new_row
 from beadline.connectors.source import BATCH, Position, StepSource
-from beadline.datastream.environment.folders import make_folder
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.graph.specs import SourceSpec
 from beadline.master.spark.session import find_session, on_one_machine
@@ -77,7 +76,7 @@ def from_dataframe(env: StreamExecutionEnvironment, df: DataFrame, type_info: Ty
         )
     if not isinstance(df, DataFrame):
         raise TypeMismatchError(f"from_dataframe() takes a Spark DataFrame, got {type(df).__name__}")
-    folder = make_folder(env, on_one_machine(df.sparkSession), "from_dataframe()", "its rows", "beadline-dataframe-")
+    folder = env._make_folder(on_one_machine(df.sparkSession), "from_dataframe()", "its rows", "beadline-dataframe-")
     df.write.mode("overwrite").parquet(folder)
     names = df.columns
     produced = type_info if type_info is not None else Types.ROW_NAMED(names, [Types.PICKLED_BYTE_ARRAY()] * len(names))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from beadline.checkpoint import restart
-from beadline.checkpoint.settings import KEYS as CHECKPOINT_KEYS
+from beadline.checkpoint import settings as checkpoint_settings
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
@@ -26,8 +26,6 @@ BUFFER_TIMEOUT = "execution.buffer-timeout.interval"
 CHAINING = "pipeline.operator-chaining.enabled"
 CHAINING_DIFFERENT_MAX = "pipeline.operator-chaining.chain-operators-with-different-max-parallelism"
 CHANGELOG = "state.changelog.enabled"
-SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
-CHECKPOINT_DIR = "execution.checkpointing.dir"
 JOB_NAME = "pipeline.name"
 AUTO_UIDS = "pipeline.auto-generate-uids"
 JOB_PARAMETERS = "pipeline.global-job-parameters"
@@ -38,21 +36,11 @@ PYTHON_EXECUTABLE = "python.executable"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 WATERMARK_RECORDS = "beadline.watermark.records"
 LENIENT_TYPES = "beadline.types.lenient"
-RESTART = "restart-strategy.type"
 ENGINE = engines.OPTION
 STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
 STEP_FIRST_RECORDS = "beadline.step.first-records"
 
-# Read, so that a wrong value is an error; otherwise they have no effect.
-_CHECKPOINT_KEYS_WITHOUT_EFFECT = frozenset(
-    {
-        "execution.checkpointing.write-buffer-size",
-        "execution.checkpointing.local-backup.enabled",
-        "execution.checkpointing.local-backup.dirs",
-        "execution.checkpointing.incremental",
-    }
-)
 _EFFECTIVE = {
     PARALLELISM,
     MAX_PARALLELISM,
@@ -71,7 +59,7 @@ _EFFECTIVE = {
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,
-    *(CHECKPOINT_KEYS - _CHECKPOINT_KEYS_WITHOUT_EFFECT),
+    *(checkpoint_settings.KEYS - checkpoint_settings.WITHOUT_EFFECT),
     *backend_settings.KEYS,
     *failures.POISON_KEYS,
     *restart.KEYS,
@@ -174,27 +162,25 @@ def of_restart_strategy(strategy: RestartStrategyConfiguration) -> Configuration
     """The options that a restart strategy object stands for."""
     options = Configuration()
     if isinstance(strategy, RestartStrategies.NoRestartStrategyConfiguration):
-        return options.set_string(RESTART, "none")
+        return options.set_string(restart.Key.TYPE, "none")
     if isinstance(strategy, RestartStrategies.FixedDelayRestartStrategyConfiguration):
-        options.set_string(RESTART, "fixed-delay")
-        options.set_integer("restart-strategy.fixed-delay.attempts", strategy.get_restart_attempts())
-        options.set_string("restart-strategy.fixed-delay.delay", _ms(strategy.get_delay_between_attempts_interval()))
+        options.set_string(restart.Key.TYPE, "fixed-delay")
+        options.set_integer(restart.Key.FIXED_ATTEMPTS, strategy.get_restart_attempts())
+        options.set_string(restart.Key.FIXED_DELAY, _ms(strategy.get_delay_between_attempts_interval()))
     elif isinstance(strategy, RestartStrategies.FailureRateRestartStrategyConfiguration):
-        prefix = "restart-strategy.failure-rate"
-        options.set_string(RESTART, "failure-rate")
-        options.set_integer(f"{prefix}.max-failures-per-interval", strategy.get_max_failure_rate())
-        options.set_string(f"{prefix}.failure-rate-interval", _ms(strategy.get_failure_interval()))
-        options.set_string(f"{prefix}.delay", _ms(strategy.get_delay_between_attempts_interval()))
+        options.set_string(restart.Key.TYPE, "failure-rate")
+        options.set_integer(restart.Key.RATE_FAILURES, strategy.get_max_failure_rate())
+        options.set_string(restart.Key.RATE_INTERVAL, _ms(strategy.get_failure_interval()))
+        options.set_string(restart.Key.RATE_DELAY, _ms(strategy.get_delay_between_attempts_interval()))
     elif isinstance(strategy, RestartStrategies.ExponentialDelayRestartStrategyConfiguration):
-        prefix = "restart-strategy.exponential-delay"
-        options.set_string(RESTART, "exponential-delay")
-        options.set_string(f"{prefix}.initial-backoff", _ms(strategy.initial_backoff))
-        options.set_string(f"{prefix}.max-backoff", _ms(strategy.max_backoff))
-        options.set_float(f"{prefix}.backoff-multiplier", strategy.backoff_multiplier)
-        options.set_string(f"{prefix}.reset-backoff-threshold", _ms(strategy.reset_backoff_threshold))
-        options.set_float(f"{prefix}.jitter-factor", strategy.jitter_factor)
+        options.set_string(restart.Key.TYPE, "exponential-delay")
+        options.set_string(restart.Key.INITIAL_BACKOFF, _ms(strategy.initial_backoff))
+        options.set_string(restart.Key.MAX_BACKOFF, _ms(strategy.max_backoff))
+        options.set_float(restart.Key.MULTIPLIER, strategy.backoff_multiplier)
+        options.set_string(restart.Key.RESET_THRESHOLD, _ms(strategy.reset_backoff_threshold))
+        options.set_float(restart.Key.JITTER, strategy.jitter_factor)
         if strategy.attempts_before_reset_backoff is not None:
-            options.set_integer(f"{prefix}.attempts-before-reset-backoff", strategy.attempts_before_reset_backoff)
+            options.set_integer(restart.Key.ATTEMPTS_BEFORE_RESET, strategy.attempts_before_reset_backoff)
     return options
 
 

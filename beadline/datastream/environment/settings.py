@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from typing import Self
 
+from beadline.checkpoint.settings import Key
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.outer_options import get_overrides, read_config_file
 from beadline.common.restart_strategy import RestartStrategyConfiguration
@@ -15,8 +19,9 @@ from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.datastream.state_backend import StateBackend
 from beadline.datastream.streams.operator_settings import checked_parallelism
 from beadline.datastream.time_characteristic import TimeCharacteristic
-from beadline.errors import TypeMismatchError, UnsupportedFeatureError
+from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 from beadline.master import engines
+from beadline.state.segments.files import local_path
 
 
 class EnvironmentSettings(WithoutJava):
@@ -133,11 +138,11 @@ class EnvironmentSettings(WithoutJava):
         return self._configuration.get_boolean(options.CHANGELOG, None)
 
     def set_default_savepoint_directory(self, directory: str) -> Self:
-        self._configuration.set_string(options.SAVEPOINT_DIR, directory)
+        self._configuration.set_string(Key.SAVEPOINT_DIRECTORY, directory)
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
-        return self._configuration.get_string(options.SAVEPOINT_DIR, None)
+        return self._configuration.get_string(Key.SAVEPOINT_DIRECTORY, None)
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
         """PyFlink 1.x's way to choose the state backend."""
@@ -168,6 +173,27 @@ class EnvironmentSettings(WithoutJava):
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:
         return self._time_characteristic
+
+    def _make_folder(self, one_machine: bool, call: str, contents: str, prefix: str) -> str:
+        """A new folder for records that wait between jobs, where the executors reach it; removed when the program ends
+        at the latest.
+
+        :param one_machine: whether the workers are on this machine
+        :param call: what needs it, for the errors
+        """
+        shared = self._configuration.get_string(Key.DIRECTORY, None)
+        if shared is None and not one_machine:
+            raise ConfigurationError(
+                f"{call} on a cluster needs a folder that all executors reach: set execution.checkpointing.dir"
+            )
+        base = None if shared is None else local_path(shared)
+        if shared is not None and base is None:
+            raise UnsupportedFeatureError(f"{call} needs a mounted folder for {contents}, not {shared}")
+        if base is not None:
+            os.makedirs(base, exist_ok=True)
+        folder = tempfile.mkdtemp(prefix=prefix, dir=base)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
     def _without_effect(self, what: str, why: str) -> None:
         self._notes[what] = f"{what} has no effect in Beadline: {why}"

@@ -8,12 +8,10 @@ from beadline.api.output_tag import OutputTag
 from beadline.common._types.base import same
 from beadline.connectors.cache import Cache, CacheSink, CacheSource
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.environment.folders import make_folder
 from beadline.datastream.streams.operator_settings import refuse_settings
 from beadline.errors import ConfigurationError, GraphError
-from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import flow_order
-from beadline.graph.specs import CacheSpec, Forward, FunctionSpec, SinkSpec, SourceSpec
+from beadline.graph.specs import CacheSpec, Edge, Forward, FunctionSpec, Node, SinkSpec, SourceSpec
 from beadline.master import engines
 
 if TYPE_CHECKING:
@@ -114,4 +112,4 @@ def _check_bounded(sinks: list[Node]) -> None:
 
 def _new_folder(env: StreamExecutionEnvironment) -> str:
     one_machine = engines.on_one_machine(env._engine())
-    return make_folder(env, one_machine, "cache()", "the elements", "beadline-cache-")
+    return env._make_folder(one_machine, "cache()", "the elements", "beadline-cache-")
