@@ -7,9 +7,8 @@
 
 from beadline.cep.conditions import ConditionContext
 from beadline.cep.functions import PatternProcessFunction, TimedOutPartialMatchHandler
-from beadline.cep.pattern import Pattern
+from beadline.cep.pattern import AfterMatchSkipStrategy, Pattern
 from beadline.cep.pattern_stream import CEP, PatternStream
-from beadline.cep.skip import AfterMatchSkipStrategy
 
 __all__ = [
     "CEP",

@@ -167,8 +167,7 @@ def _keyed_rows(operator: OperatorSnapshot) -> Iterator[tuple[str, str, str]]:
     """All keyed state together; then each state, with its own numbers where it has files of its own."""
     from beadline.common.type_description import readable
     from beadline.state.description import KEYED
-    from beadline.state.parquet.layout import safe_name
-    from beadline.state.segments.files import base_name, parent
+    from beadline.state.segments.files import base_name, parent, safe_name
 
     segments = [segment for handle in operator.keyed if handle is not None for segment in handle.segments]
     if segments:

@@ -35,13 +35,12 @@ from beadline.datastream.state_backend import (
     StateBackend,
 )
 from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
-from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
 from beadline.datastream.streams.closeable_iterator import CloseableIterator
-from beadline.datastream.streams.connected import ConnectedStreams
+from beadline.datastream.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from beadline.datastream.streams.interval_join import IntervalJoin, IntervalJoined
 from beadline.datastream.streams.joined import CoGroupedStreams, JoinedStreams
 from beadline.datastream.streams.keyed import KeyedStream
-from beadline.datastream.streams.sink import DataStreamSink
+from beadline.datastream.streams.operator_settings import DataStreamSink
 from beadline.datastream.streams.windowed import AllWindowedStream, WindowedStream
 from beadline.datastream.time_characteristic import TimeCharacteristic
 

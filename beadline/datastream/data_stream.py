@@ -19,23 +19,22 @@ from beadline.datastream.environment.options import watermark_every
 from beadline.datastream.streams.closeable_iterator import CloseableIterator, collect
 from beadline.datastream.streams.functions import Projection
 from beadline.datastream.streams.operator_settings import (
+    DataStreamSink,
     OperatorSettings,
     check_function,
     check_process_function,
     checked_parallelism,
 )
-from beadline.datastream.streams.sink import DataStreamSink
 from beadline.errors import GraphError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph import specs
-from beadline.graph.nodes import Edge, Node
+from beadline.graph.specs import Edge, Node
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from beadline.datastream.streams.broadcast import BroadcastConnectedStream, BroadcastStream
     from beadline.datastream.streams.cached import CachedDataStream
-    from beadline.datastream.streams.connected import ConnectedStreams
+    from beadline.datastream.streams.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
     from beadline.datastream.streams.interval_join import IntervalJoin
     from beadline.datastream.streams.joined import CoGroupedStreams, JoinedStreams
     from beadline.datastream.streams.keyed import KeyedStream

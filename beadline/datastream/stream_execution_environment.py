@@ -20,11 +20,9 @@ from beadline.datastream.environment.typed_collections import typed_elements
 from beadline.datastream.streams.cached import resolve_caches
 from beadline.datastream.streams.source import SourceStream
 from beadline.errors import UnsupportedFeatureError
-from beadline.graph.execution_plan import execution_plan
-from beadline.graph.nodes import Edge, Node
-from beadline.graph.plan import Plan, flow_order, make_plan
+from beadline.graph.plan import Plan, execution_plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
-from beadline.graph.specs import Forward, SourceSpec, Spec
+from beadline.graph.specs import Edge, Forward, Node, SourceSpec, Spec
 from beadline.master import definition, engines
 from beadline.master.client.control import MasterControl
 from beadline.master.client.signals import guard, wait_for_end

@@ -1,5 +1,5 @@
 """The program as a graph, and the graph cut into levels.
 
-``nodes`` is what the user's calls build; ``specs`` says what each node does; ``plan`` resolves parallelism and ids
-and cuts the graph at every exchange.
+``specs`` is what the user's calls build, nodes and what each of them does; ``plan`` resolves parallelism and ids and
+cuts the graph at every exchange.
 """

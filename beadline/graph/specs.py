@@ -1,9 +1,9 @@
-"""What the nodes of a program do: plain data, turned into operators by the runtime."""
+"""The graph that the user's calls build, and what its nodes do: plain data, turned into operators by the runtime."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from beadline.api.function import Function
@@ -247,3 +247,36 @@ class Custom(Partitioning):
 
     partitioner: Any
     selector: Any
+
+
+@dataclass
+class Edge:
+    """Records of ``source`` (of its side output ``tag``, if any) that go to one input of a node."""
+
+    source: Node
+    partitioning: Partitioning
+    tag: str | None = None
+    input_index: int = 0
+
+
+@dataclass
+class Node:
+    """One operator of the program, as declared."""
+
+    id: int
+    name: str
+    spec: Spec
+    output_type: TypeInformation
+    inputs: list[Edge] = field(default_factory=list)
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    uid: str | None = None
+    uid_hash: str | None = None
+    description: str | None = None
+    starts_chain: bool = False
+    never_chained: bool = False
+    single: bool = False
+    side_types: dict[str, TypeInformation] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id} '{self.name}'>"

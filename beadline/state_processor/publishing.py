@@ -18,8 +18,7 @@ from beadline.checkpoint.storage.durable import Bundle
 from beadline.checkpoint.storage.publishing import publish_savepoint
 from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport
 from beadline.state.cells import declared
-from beadline.state.parquet.layout import safe_name
-from beadline.state.segments.files import is_folder, join, local_path, size_of
+from beadline.state.segments.files import is_folder, join, local_path, safe_name, size_of
 from beadline.state_processor.drafts import OperatorDraft, operator_states
 from beadline.state_processor.entries import (
     ENTRIES,

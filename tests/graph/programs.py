@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from beadline.common.typeinfo import Types
-from beadline.graph.nodes import Edge, Node
 from beadline.graph.plan import Plan, make_plan
 from beadline.graph.specs import (
     Broadcast,
     BroadcastSpec,
     CollectSpec,
+    Edge,
     Forward,
     FunctionSpec,
     Hash,
+    Node,
     Partitioning,
     SourceSpec,
     Spec,

@@ -13,7 +13,7 @@ from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.number_seq import NumberSequenceSource
 from beadline.datastream.functions import CoMapFunction
 from beadline.graph import specs
-from beadline.graph.execution_plan import execution_plan
+from beadline.graph.plan import execution_plan
 from tests.graph.programs import Program, by
 
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])

@@ -25,8 +25,7 @@ from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport
 from beadline.state.description import KEYED, OPERATOR
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import BROADCAST, OperatorStateHandle, StateRef
-from beadline.state.parquet.layout import safe_name
-from beadline.state.segments.files import delete_file, entries_of, join, sync
+from beadline.state.segments.files import delete_file, entries_of, join, safe_name, sync
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, load_of, next_version, slices_of, within
 
 # Small exports share a task.

@@ -19,8 +19,7 @@ from beadline.datastream.streams.keyed import KeyedStream
 from beadline.datastream.streams.operator_settings import check_function
 from beadline.datastream.streams.windowed import WindowedStream
 from beadline.errors import GraphError, TypeMismatchError
-from beadline.graph.nodes import Edge
-from beadline.graph.specs import Hash, JoinWindowSpec, Spec, WindowSpec
+from beadline.graph.specs import Edge, Hash, JoinWindowSpec, Spec, WindowSpec
 
 
 def _missing(method: str, needed: str) -> Callable[..., NoReturn]:

@@ -13,8 +13,12 @@ from beadline.common._types.base import same
 from beadline.common.typeinfo import TypeInformation
 from beadline.datastream.data_stream import DataStream, Selector
 from beadline.datastream.streams.functions import FilterWithState, FlatMapWithState, MapWithState, PositionReduce
-from beadline.datastream.streams.operator_settings import check_function, check_process_function, refuse_settings
-from beadline.datastream.streams.sink import DataStreamSink
+from beadline.datastream.streams.operator_settings import (
+    DataStreamSink,
+    check_function,
+    check_process_function,
+    refuse_settings,
+)
 from beadline.errors import GraphError
 from beadline.graph.specs import FunctionSpec, Hash
 

@@ -1,4 +1,4 @@
-"""The settings of the operator that a stream comes from or ends in; what its function and parallelism must be."""
+"""Operators as a program sets them up: their settings, the end of a stream, what functions and parallelisms must be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from beadline.api.function import Function
 from beadline.common.without_java import WithoutJava
 from beadline.datastream.slot_sharing_group import SlotSharingGroup
 from beadline.errors import GraphError, TypeMismatchError
-from beadline.graph.nodes import Node
+from beadline.graph.specs import Node
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -81,6 +81,20 @@ class OperatorSettings(WithoutJava):
     def set_description(self, description: str) -> Self:
         self._node("set_description()").description = description
         return self
+
+
+class DataStreamSink(OperatorSettings):
+    """Names and sets up the operator at the end of a stream."""
+
+    def __init__(self, env: StreamExecutionEnvironment, node: Node) -> None:
+        self._env = env
+        self._sink = node
+
+    def __repr__(self) -> str:
+        return f"<DataStreamSink '{self._sink.name}'>"
+
+    def _node(self, what: str) -> Node:
+        return self._sink
 
 
 # -- streams that are no operator: setting one raises, and says where to set it

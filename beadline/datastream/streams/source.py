@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Self
 from beadline.api.output_tag import OutputTag
 from beadline.datastream.data_stream import DataStream
 from beadline.datastream.streams.operator_settings import checked_parallelism
-from beadline.graph.nodes import Edge, Node
-from beadline.graph.specs import Forward
+from beadline.graph.specs import Edge, Forward, Node
 
 if TYPE_CHECKING:
     from beadline.datastream.stream_execution_environment import StreamExecutionEnvironment

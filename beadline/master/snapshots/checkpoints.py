@@ -26,7 +26,7 @@ from beadline.checkpoint.coordinator.actions import (
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.ownership.lease import Fenced
-from beadline.checkpoint.storage.registry import SharedFiles
+from beadline.checkpoint.storage.storage import SharedFiles
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
 from beadline.master.reporting.telling import first_line

@@ -28,8 +28,7 @@ from beadline.runtime.operators.broadcast import BroadcastOperator
 from beadline.runtime.operators.functions import FUNCTION_OPERATORS
 from beadline.runtime.operators.joins import IntervalJoinOperator, JoinWindowOperator
 from beadline.runtime.operators.lookup import LookupOperator
-from beadline.runtime.operators.sinks import CollectOperator, PrintOperator, SinkOperator
-from beadline.runtime.operators.sources import SourceOperator
+from beadline.runtime.operators.sources_and_sinks import CollectOperator, PrintOperator, SinkOperator, SourceOperator
 from beadline.runtime.operators.timestamps import GeneratedWatermarksOperator, TimestampsOperator
 from beadline.runtime.operators.windowing.folded import make_window_operator
 

@@ -19,11 +19,19 @@ from beadline.runtime.worker import worker
 from beadline.runtime.worker.garbage import no_collection
 from beadline.state.description import OPERATOR, StateDescription
 from beadline.state.operator.handles import decode
-from beadline.state.parquet.layout import part_name, safe_name
 from beadline.state.parquet.operator_columns import encode_operator_state
 from beadline.state.parquet.segment import ParquetSegmentWriter
 from beadline.state.segments.drafts import Draft
-from beadline.state.segments.files import is_folder, join, make_folder, parent, read_segment, write_file
+from beadline.state.segments.files import (
+    is_folder,
+    join,
+    make_folder,
+    parent,
+    part_name,
+    read_segment,
+    safe_name,
+    write_file,
+)
 from beadline.state.segments.merging import merged
 from beadline.state.segments.segment import TableChanges
 from beadline.state.segments.version import SegmentRef, checksum_of

@@ -11,9 +11,11 @@ import contextlib
 import importlib
 import os
 import sys
+import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -22,13 +24,33 @@ import xxhash
 import beadline
 from beadline import pyflink_alias
 from beadline.errors import ConfigurationError, EnvironmentSetupError
-from beadline.fingerprint import FINGERPRINT
 
 
 def _spark_files() -> Any:
     from pyspark import SparkFiles  # takes a while, and jobs without Spark do not need it
 
     return SparkFiles
+
+
+def code_fingerprint() -> str:
+    """A digest of the package's sources, in a folder or in an archive: driver and workers must run the same code, or
+    they would send keys to different subtasks."""
+    package = Path(beadline.__file__).parent
+    digest = xxhash.xxh3_64()
+    if package.is_dir():
+        files = [(str(f.relative_to(package.parent)), f.read_bytes()) for f in package.rglob("*.py")]
+    else:
+        with zipfile.ZipFile(package.parent) as archive:
+            names = [name for name in archive.namelist() if name.startswith("beadline/") and name.endswith(".py")]
+            files = [(name, archive.read(name)) for name in names]
+    for name, data in sorted(files):
+        digest.update(name.encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+# Taken when the process starts, not when somebody asks: files may change on disk under a running process.
+FINGERPRINT = code_fingerprint()
 
 
 @dataclass(frozen=True)

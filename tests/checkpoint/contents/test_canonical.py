@@ -27,10 +27,9 @@ from beadline.state.key_groups import key_group_of, key_group_range
 from beadline.state.operator.handles import BROADCAST, LIST, UNION, OperatorStateHandle, StateContent, StateRef, decode
 from beadline.state.operator.handles import encode as encode_state
 from beadline.state.operator.handles import store as store_state
-from beadline.state.parquet.layout import part_name, safe_name
 from beadline.state.segments import files as state_files
 from beadline.state.segments import version as versions
-from beadline.state.segments.files import SegmentFiles, entries_of, read_segment
+from beadline.state.segments.files import SegmentFiles, entries_of, part_name, read_segment, safe_name
 from beadline.state.segments.segment import SegmentContent, TableChanges, decode_segment, encode_segment, merge_contents
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef, next_version, root_version
 from tests.checkpoint.snapshots import JOB, place_in

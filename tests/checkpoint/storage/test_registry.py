@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from beadline.checkpoint.storage.registry import SharedFiles
+from beadline.checkpoint.storage.storage import SharedFiles
 from tests.checkpoint.snapshots import make_snapshot
 
 OWN = [f"/job/shared/1/{name}.run" for name in "abcde"]

@@ -22,7 +22,7 @@ from beadline.checkpoint.storage import durable
 from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.checkpoint.storage.memory import MemoryJobStorage
-from beadline.checkpoint.storage.registry import SharedFiles
+from beadline.checkpoint.storage.storage import SharedFiles
 from beadline.errors import VersionError
 from beadline.state.segments import files as state_files
 from beadline.state.segments.files import SegmentFiles, read_file, read_segment

@@ -19,8 +19,7 @@ from beadline.datastream.functions import MapFunction, ProcessFunction
 from beadline.datastream.output_tag import OutputTag
 from beadline.datastream.streams.cached import resolve_caches
 from beadline.errors import ConfigurationError, GraphError, JobExecutionError, SerializationError
-from beadline.graph.nodes import Node
-from beadline.graph.specs import SinkSpec, SourceSpec
+from beadline.graph.specs import Node, SinkSpec, SourceSpec
 from tests.timestamps import Itself
 
 Batch = tuple[list[Any], list[int] | None]

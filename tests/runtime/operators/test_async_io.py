@@ -26,8 +26,7 @@ from beadline.api.state_descriptors import ValueStateDescriptor
 from beadline.common.typeinfo import Types
 from beadline.common.watermark_strategy import WatermarkStrategy
 from beadline.errors import JobExecutionError
-from beadline.graph.nodes import Node
-from beadline.graph.specs import AsyncSpec, Rebalance, TimestampsSpec
+from beadline.graph.specs import AsyncSpec, Node, Rebalance, TimestampsSpec
 from tests.graph.programs import ANY, Program, by
 from tests.runtime.harness import Given, Job
 from tests.timestamps import Itself
