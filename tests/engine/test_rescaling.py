@@ -12,7 +12,7 @@ import pytest
 from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.common.watermark_strategy import TimestampAssigner
 from beadline.master.upkeep.short_tasks import Merger
-from beadline.state.segments import slicing
+from beadline.state.segments import version as versions
 from beadline.testing import Harness
 from tests.engine.rescaling import (
     PARALLELISMS,
@@ -134,7 +134,7 @@ def run_stage(folder: Path, backend: str, stage: int, parallelism: int, start: s
 def merging(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Merges are begun after every step and are there before the next; some are lost. Gives how many parts each had."""
     merge_soon(monkeypatch)
-    monkeypatch.setattr(slicing, "PIECE_ENTRIES", 10)
+    monkeypatch.setattr(versions, "PIECE_ENTRIES", 10)
     merged: list[int] = []
     dice = random.Random(int(os.environ.get("BEADLINE_SEED", "1")))
 

@@ -20,7 +20,7 @@ from beadline.runtime.messages import SubtaskAck
 from beadline.state.description import StateDescription
 from beadline.state.key_groups import key_group_of, key_group_range, subtask_of_key_group
 from beadline.state.operator.handles import LIST, OperatorStateHandle, StateContent, StateRef, encode, read_ref, store
-from beadline.state.segments.files import SegmentFiles, read_segment
+from beadline.state.segments.files import SegmentFiles
 from beadline.state.segments.segment import (
     TableChanges,
     encode_segment,
