@@ -10,7 +10,6 @@ import contextlib
 import logging
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -61,12 +60,12 @@ class Connection:
     :ivar ended: the peer has closed, and there are no retries left
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, first: int = 0) -> None:
         self._peer = peer
         self._changed = threading.Condition()
         self._lines: list[bytes] = []
-        self._first = 0  # the number of the first line that is still there
-        self._given = 0  # up to which number lines were handed out
+        self._first = first  # the number of the first line that is still there
+        self._given = first  # up to which number lines were handed out
         self._waiting_bytes = self._kept_bytes = 0
         self._closed = False
         self._problem: OSError | None = None
@@ -76,30 +75,21 @@ class Connection:
 
     # -- for the driver's thread
 
-    def start(self, first: int) -> None:
-        """Connect, unless that is done; lines are numbered from ``first`` on. Raises if nobody answers."""
-        if self._thread is None and not self.ended:
-            self._first = self._given = max(first, self._first + len(self._lines))
-            self._socket = self._connect()
-            self._begin()
-
-    def again(self) -> None:
-        """Connect once more if the last connection failed, and say so once."""
+    def ensure(self) -> None:
+        """Connect, unless that is done. Raises if nobody answers; if the connection broke, it raises once, so that the
+        job fails and the restart strategy decides."""
         with self._changed:
             problem, self._problem = self._problem, None
         if problem is not None:
             self._thread = None
             raise InputError(
-                f"the connection to {self._peer} broke: {problem}. Lines that were sent meanwhile are lost; "
-                "SocketSource(…, max_retries=-1) connects again by itself"
+                f"the connection to {self._peer} broke: {problem}. What the peer sent meanwhile is lost; with "
+                "SocketSource(…, max_retries=-1) the source connects again by itself"
             ) from problem
         if self._thread is None and not self.ended:
             self._socket = self._connect()
-            self._begin()
-
-    def _begin(self) -> None:
-        self._thread = threading.Thread(target=self._read, name=f"beadline-socket-{self._peer}", daemon=True)
-        self._thread.start()
+            self._thread = threading.Thread(target=self._read, name=f"beadline-socket-{self._peer}", daemon=True)
+            self._thread.start()
 
     def take(self, start: int, most: int) -> tuple[int, list[bytes]]:
         """The number of the first line from ``start`` on that is still there, and the lines from there."""
@@ -159,7 +149,7 @@ class Connection:
             while not self._closed:
                 if self._socket is not None and self._lines_of(self._socket):
                     retries = 0
-                if self._closed or self._peer.max_retries in range(retries + 1):
+                if 0 <= self._peer.max_retries <= retries:
                     break
                 retries += 1
                 self._nap()
@@ -247,17 +237,11 @@ class SocketLines(StepSource):
     def initial(self) -> Position:
         return {"line": 0}
 
-    def _connected(self, position: Position) -> Connection:
-        if self._connection is None:
-            made = Connection(self._peer)
-            made.start(position["line"])
-            self._connection = made
-        return self._connection
-
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
-        connection = self._connected(start)
-        connection.again()
-        first, lines = connection.take(start["line"], max(rows, 1))
+        if self._connection is None:
+            self._connection = Connection(self._peer, start["line"])
+        self._connection.ensure()
+        first, lines = self._connection.take(start["line"], max(rows, 1))
         if not lines:
             return start, []
         return {"line": first + len(lines)}, [(first, lines)]
@@ -280,10 +264,10 @@ class SocketLines(StepSource):
     # -- in tasks
 
     def read_batches(self, split: Any) -> Iterator[Any]:
-        number, lines = split
+        first, lines = split
         carriage = self._peer.delimiter == b"\n"
         batch: list[str] = []
-        for number, line in enumerate(lines, number):
+        for number, line in enumerate(lines, first):
             text = line.removesuffix(b"\r") if carriage else line
             try:
                 batch.append(text.decode(self._encoding))
@@ -295,8 +279,8 @@ class SocketLines(StepSource):
                     f"line {number} of {self._peer}",
                     text,
                     InputError(
-                        f"the line is not {self._encoding}: {error.reason} at byte {error.start}. Name another encoding "
-                        "where the source is made, or let beadline.poison.action=skip leave such lines out"
+                        f"the line is not {self._encoding}: {error.reason} at byte {error.start}. Name another "
+                        "encoding where the source is made, or let beadline.poison.action=skip leave such lines out"
                     ),
                 )
             if len(batch) >= BATCH:

@@ -3,7 +3,8 @@
 Without it, a source that is read faster in event time than the others fills the state of whatever joins or unites them.
 The driver compares the watermarks of sealed steps, once per update interval, and plans nothing for a source, or for a
 part of one, that is ahead of the group's lowest watermark by more than the drift. The source with the lowest watermark
-never waits, so there is always one that goes on, or has nothing to read. Sources that have ended or are idle don't count.
+never waits, so there is always one that goes on, or has nothing to read. Sources that have ended or are idle don't
+count.
 """
 
 from __future__ import annotations
