@@ -15,45 +15,12 @@ from beadline.connectors import socket as socket_module
 from beadline.connectors.socket import Peer, SocketLines
 from beadline.connectors.source import Unreadable
 from beadline.errors import ConfigurationError, InputError
-
-PATIENCE_SECONDS = 30
-
-
-class Server:
-    """Answers connections one after the other; each gets what the test sends."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(PATIENCE_SECONDS)
-        self.port = self._listener.getsockname()[1]
-        self._connection: socket.socket | None = None
-
-    def accept(self) -> None:
-        self._connection, _ = self._listener.accept()
-
-    def send(self, data: bytes) -> None:
-        assert self._connection is not None
-        self._connection.sendall(data)
-
-    def hang_up(self) -> None:
-        assert self._connection is not None
-        self._connection.close()
-
-    def break_off(self) -> None:
-        """The peer gets a reset instead of an end."""
-        assert self._connection is not None
-        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        self._connection.close()
-
-    def close(self) -> None:
-        self._listener.close()
-        if self._connection is not None:
-            self._connection.close()
+from tests.lines_server import PATIENCE_SECONDS, LinesServer, until
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server()
+def server() -> Iterator[LinesServer]:
+    made = LinesServer()
     yield made
     made.close()
 
@@ -69,14 +36,6 @@ def made() -> Iterator[Callable[..., SocketLines]]:
     yield make
     for source in sources:
         source.stop()
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.005)
-    return found
 
 
 def read(source: SocketLines, split: Any) -> list[Any]:
@@ -102,7 +61,7 @@ def next_lines(source: SocketLines, position: Any, count: int) -> tuple[Any, lis
     return position, found
 
 
-def test_lines_until_the_peer_closes(server: Server, made: Any) -> None:
+def test_lines_until_the_peer_closes(server: LinesServer, made: Any) -> None:
     source = made(Peer("127.0.0.1", server.port))
     assert source.plan(source.initial(), 10, 1) == ({"line": 0}, [])
     server.accept()
@@ -118,7 +77,7 @@ def test_lines_until_the_peer_closes(server: Server, made: Any) -> None:
     assert source.plan(position, 10, 1) == (position, [])
 
 
-def test_a_step_gets_as_many_lines_as_it_asks_for_and_the_same_again(server: Server, made: Any) -> None:
+def test_a_step_gets_as_many_lines_as_it_asks_for_and_the_same_again(server: LinesServer, made: Any) -> None:
     source = made(Peer("127.0.0.1", server.port))
     source.plan({"line": 0}, 1, 1)
     server.accept()
@@ -132,7 +91,7 @@ def test_a_step_gets_as_many_lines_as_it_asks_for_and_the_same_again(server: Ser
     assert source.plan({"line": 0}, 2, 1)[0] == {"line": 5}, "these are gone"
 
 
-def test_numbers_go_on_in_a_driver_that_takes_over(server: Server, made: Any) -> None:
+def test_numbers_go_on_in_a_driver_that_takes_over(server: LinesServer, made: Any) -> None:
     source = made(Peer("127.0.0.1", server.port))
     source.plan({"line": 700}, 1, 1)
     server.accept()
@@ -141,7 +100,7 @@ def test_numbers_go_on_in_a_driver_that_takes_over(server: Server, made: Any) ->
     assert (position, lines) == ({"line": 702}, ["a", "b"])
 
 
-def test_lines_that_are_not_text_are_named(server: Server, made: Any) -> None:
+def test_lines_that_are_not_text_are_named(server: LinesServer, made: Any) -> None:
     source = made(Peer("127.0.0.1", server.port), "ascii")
     source.plan({"line": 0}, 1, 1)
     server.accept()
@@ -153,7 +112,7 @@ def test_lines_that_are_not_text_are_named(server: Server, made: Any) -> None:
     assert lines[2] == "good again"
 
 
-def test_another_delimiter_may_lie_across_packets(server: Server, made: Any) -> None:
+def test_another_delimiter_may_lie_across_packets(server: LinesServer, made: Any) -> None:
     source = made(Peer("127.0.0.1", server.port, b"||"))
     source.plan({"line": 0}, 1, 1)
     server.accept()
@@ -163,7 +122,7 @@ def test_another_delimiter_may_lie_across_packets(server: Server, made: Any) -> 
     assert next_lines(source, {"line": 0}, 3)[1] == ["a\r", "b", "c"]
 
 
-def test_it_connects_again_as_often_as_it_may(server: Server, made: Any) -> None:
+def test_it_connects_again_as_often_as_it_may(server: LinesServer, made: Any) -> None:
     source = made(Peer("127.0.0.1", server.port, max_retries=1, retry_seconds=0.01))
     source.plan({"line": 0}, 1, 1)
     server.accept()
@@ -171,17 +130,16 @@ def test_it_connects_again_as_often_as_it_may(server: Server, made: Any) -> None
     server.hang_up()
     server.accept()
     server.send(b"second\n")
-    server.break_off()
-    server.accept()
-    server.hang_up()
-    server.accept()  # the connection before gave nothing, so this was the last try
-    server.hang_up()
     position, lines = next_lines(source, {"line": 0}, 2)
     assert lines == ["first", "second"]
-    until(lambda: source.finished(position))
+    server.break_off()
+    server.accept()
+    assert not source.finished(position)
+    server.hang_up()
+    until(lambda: source.finished(position))  # the last connection gave nothing, so that was the last try
 
 
-def test_a_connection_that_breaks_fails_the_job_and_is_made_again_afterwards(server: Server, made: Any) -> None:
+def test_a_connection_that_breaks_fails_the_job_and_is_made_again_afterwards(server: LinesServer, made: Any) -> None:
     source = made(Peer("127.0.0.1", server.port))
     source.plan({"line": 0}, 1, 1)
     server.accept()
@@ -213,9 +171,7 @@ def test_nobody_answers(made: Any) -> None:
         source.plan({"line": 0}, 1, 1)
 
 
-def test_a_sender_that_is_too_fast_has_to_wait(
-    server: Server, made: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sender_that_is_too_fast_has_to_wait(server: LinesServer, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_module, "_MOST_WAITING", 1 << 18)
     monkeypatch.setattr(socket_module, "_MOST_KEPT", 1 << 16)
     source = made(Peer("127.0.0.1", server.port))

@@ -244,7 +244,7 @@ def test_aligned_jobs_read_everything_and_stay_together() -> None:
     strategy = aligned(drift=1000, interval=1)
     found = run(slow, fast, strategies=[strategy, strategy])
     assert found == sorted([*range(300), *range(0, 300 * 50, 50)])
-    while_slow = [entry for entry in log if True][: max(i for i, (name, _) in enumerate(log) if name == "slow")]
+    while_slow = log[: max(i for i, (name, _) in enumerate(log) if name == "slow")]
     assert furthest_apart(while_slow, ["slow", "fast"]) < 3000, "not 15,000, which is where the fast one would be"
     assert max(time for _, time in log) == 299 * 50
 

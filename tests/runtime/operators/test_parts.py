@@ -332,7 +332,10 @@ class Wrong(Parted):
 
 @pytest.mark.parametrize(
     ("source", "told"),
-    [(Silent("a"), r"gave records before it said with Part\(name\)"), (Wrong("a"), "a part 'z', which was not planned")],
+    [
+        (Silent("a"), r"gave records before it said with Part\(name\)"),
+        (Wrong("a"), "a part 'z', which was not planned"),
+    ],
     ids=["silent", "wrong"],
 )
 def test_a_source_that_breaks_the_contract(tmp_path: Path, source: Parted, told: str) -> None:
