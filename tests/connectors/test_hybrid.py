@@ -28,7 +28,7 @@ def steps(source: StepSource, rows: int, parallelism: int = 2) -> Iterator[list[
         assert ahead is not None
         if source.parted:
             assert {split.part for split in splits} <= {*source.parts(position), *source.parts(end)}
-            yield [x for x in source.read_parts(splits)] if splits else []
+            yield list(source.read_parts(splits)) if splits else []
         else:
             yield [record for split in splits for batch in source.read_batches(split) for record in batch]
         position = end

@@ -147,15 +147,8 @@ def test_a_connection_that_breaks_fails_the_job_and_is_made_again_afterwards(ser
     position, _ = next_lines(source, {"line": 0}, 1)
     server.break_off()
 
-    def fails() -> bool:
-        try:
-            source.plan(position, 1, 1)
-        except InputError as error:
-            assert "broke" in str(error)
-            return True
-        return False
-
-    until(fails)
+    with pytest.raises(InputError, match="broke"):
+        until(lambda: source.plan(position, 1, 1)[1])
     assert not source.finished(position)
     source.plan(position, 1, 1)
     server.accept()

@@ -53,9 +53,7 @@ def test_add_source_takes_what_from_source_takes(source: Any) -> None:
 
 
 def test_add_source_names_what_it_can_not_read() -> None:
-    with pytest.raises(
-        UnsupportedFeatureError, match=r"add_source can't read from object\. Use a connector such as Kafka"
-    ):
+    with pytest.raises(UnsupportedFeatureError, match=r"add_source can't read from object\. Use a connector"):
         environment().add_source(object())
     with pytest.raises(ConfigurationError, match=r"add_source needs an object.*SequenceSource\(…\)"):
         environment().add_source(SequenceSource)
@@ -118,7 +116,7 @@ def test_each_part_of_a_reader_has_its_own_watermark(chaining: bool) -> None:
         env.disable_operator_chaining()
     stream = env.from_source(Sensors(), ASCENDING, "sensors")
     found = collect(stream.rebalance().process(Lateness()).set_parallelism(1))
-    assert sorted({(name, time // 1000 * 0) for name, time, _ in found}) == [("fast", 0), ("late", 0), ("slow", 0)]
+    assert {name for name, _, _ in found} == {"fast", "slow", "late"}
     assert len(found) == 3 * Sensors.total, "a part that appears while the job runs is read as well"
     assert [row for row in found if row[2]] == [], "each is in order, so nothing is late"
 
@@ -188,7 +186,6 @@ def test_history_from_one_folder_then_the_present_from_another(tmp_path: Path) -
 
 
 def test_a_rate_limit_makes_steps_small() -> None:
-    env = environment(1, beadline__source__max_records_per_second=50)
     env = environment(1, **{"beadline.source.max-records-per-second": 50})
     reports: list[int] = []
     env.add_step_listener(lambda report: reports.append(report.records))
@@ -240,8 +237,7 @@ def test_a_function_that_fails_loses_no_line(server: LinesServer, tmp_path: Path
 
 def test_the_job_says_that_its_guarantee_is_at_most_once(server: LinesServer) -> None:
     env = environment(1, **CHECKPOINTS)
-    env.add_source(SocketSource("127.0.0.1", server.port), "lines").map(len).add_sink
-    env.from_source(SocketSource("127.0.0.1", server.port), NO_WATERMARKS, "more lines")
+    env.add_source(SocketSource("127.0.0.1", server.port), "lines").print()
     told = json.loads(env.get_execution_plan())["guarantee"]
     assert told == "at-most-once (source 'lines' can't give again what it gave before a failure)"
 
