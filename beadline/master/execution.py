@@ -89,15 +89,7 @@ class Execution:
     :ivar skipped: where the sources would be after the step that failed
     """
 
-    def __init__(
-        self,
-        number: int,
-        name: str,
-        plan: Plan,
-        truth: Truth,
-        readers: list[Reader],
-        limits: Limits,
-    ) -> None:
+    def __init__(self, number: int, name: str, plan: Plan, truth: Truth, readers: list[Reader], limits: Limits) -> None:
         self.number = number
         self.name = name
         self.truth = truth
@@ -235,7 +227,9 @@ class Execution:
                 self._rate.spent(ack.node, ack.records_in)
         for reader in self._readers:
             if reader.source.parted:
-                self.truth.parts.keep(reader.node.id, reader.source.parts(step.ends[reader.node.id]))
+                position = step.ends[reader.node.id]
+                with _naming(reader, position):
+                    self.truth.parts.keep(reader.node.id, reader.source.parts(position))
         self._pacing.sealed(records, seconds, sum(s.touched for s in subtasks), sum(ack.sent_bytes for ack in acks))
         self.final_sealed = step.header.final
         return Sealed(step.header, acks, subtasks, tries, seconds, records)

@@ -182,7 +182,6 @@ class Watched(StepSource):
     """
 
     bounded = True
-    single = True
 
     def __init__(self, log: list[tuple[str, int]], name: str, stride: int, count: int, parts: int = 0) -> None:
         self._log, self._name, self._stride, self._count = log, name, stride, count
@@ -205,7 +204,7 @@ class Watched(StepSource):
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
         end = {k: at if k in self._held else min(self._count, at + rows) for k, at in start.items()}
         ranges = [(name, (start[name], end[name])) for name in start if end[name] > start[name]]
-        self._log += [(name, (last - 1) * self._stride) for name, (_, last) in ranges if rows > 1]
+        self._log += [(name, (last - 1) * self._stride) for name, (_, last) in ranges if parallelism > 1]
         return end, [PartSplit(name, given) if self.parted else given for name, given in ranges]
 
     def finished(self, position: Position) -> bool:
