@@ -20,7 +20,9 @@ class LinesServer:
         self._connection: socket.socket | None = None
 
     def accept(self) -> None:
-        """Wait for the next connection."""
+        """Wait for the next connection, and close the last one."""
+        if self._connection is not None:
+            self._connection.close()
         self._connection, _ = self._listener.accept()
 
     def send(self, data: bytes) -> None:

@@ -6,6 +6,7 @@ What the driver still has is given again after a failure; what was lost with the
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import logging
 import socket
@@ -219,7 +220,7 @@ class SocketLines(StepSource):
     def __init__(self, peer: Peer, encoding: str = "UTF-8") -> None:
         peer.check()
         try:
-            b"".decode(encoding)
+            codecs.lookup(encoding)
         except LookupError as error:
             raise ConfigurationError(f"SocketSource: Python knows no encoding {encoding!r}") from error
         self._peer = peer

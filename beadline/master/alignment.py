@@ -42,11 +42,12 @@ class Member:
     speed: float | None = None
 
     def rows(self, wanted: int) -> int:
-        """How many records it may read: as many as will bring it to its limit, none if it is beyond."""
+        """How many records it may read: as many as will bring it to its limit, none if it is beyond. If it can leave
+        parts out, others of its parts may have something to read."""
         if self.limit is None or self.frontier is None or self.frontier == MIN_WATERMARK:
             return wanted
         if self.frontier > self.limit:
-            return 0
+            return wanted if self.source.holds_parts else 0
         if self.speed is None:
             return wanted
         return max(1, min(wanted, int((self.limit - self.frontier) * self.speed) + 1))
