@@ -105,7 +105,7 @@ class ChainedSource(StepSource):
 
     def read_batches(self, split: Any) -> Iterator[Any]:
         number, inner = split
-        return self._sources[number].read_batches(inner)
+        yield from self._sources[number].read_batches(inner)
 
     def read_parts(self, splits: Sequence[PartSplit]) -> Iterator[Any]:
         number = splits[0].split[0]  # a step reads from one source

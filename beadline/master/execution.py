@@ -6,7 +6,6 @@ sealed. Everything but the step itself happens in the job master's thread.
 
 from __future__ import annotations
 
-import pickle
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ from beadline.master.upkeep.pacing import Limits, Pacing
 from beadline.master.upkeep.rate import RateLimit
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
+from beadline.state.codec import dumps
 
 # Processing time may jump ahead, and make timers due that seemed to be hours away.
 _LONGEST_NAP_SECONDS = 5.0
@@ -191,7 +191,7 @@ class Execution:
                         ended=(reader.finished or planned.final) if reader else False,
                         caught_up=all(readers[s].caught_up for s in self._sources_of(node)),
                     )
-                inputs.append((level, partition, pickle.dumps(TaskInput(level, partition, subtasks), 5)))
+                inputs.append((level, partition, dumps(TaskInput(level, partition, subtasks))))
         return inputs
 
     def _splits(self, planned: Planned, node: PlanNode, subtask: int) -> tuple[Any, ...]:

@@ -162,6 +162,18 @@ class FailsOnce(MapFunction):
         return value
 
 
+@pytest.mark.parametrize("kind", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_partitions_of_a_class_that_no_module_holds(kind: str) -> None:
+    class Here(Slice):
+        pass
+
+    class Local(Sensors):
+        def partitions(self, start: Any, end: Any) -> list[InputPartition]:  # type: ignore[override]
+            return [Here(name, start.get(name, 0), at) for name, at in end.items() if at > start.get(name, 0)]
+
+    assert len(collect(environment(1).from_source(Local(), NO_WATERMARKS, "sensors"))) == 3 * Sensors.total
+
+
 # -- one after the other
 
 
