@@ -1,10 +1,10 @@
 """Watermark alignment: sources of a group wait for the one that is furthest behind.
 
 Without it, a source that is read faster in event time than the others fills the state of whatever joins or unites them.
-The driver compares the watermarks of sealed steps, once per update interval, and plans nothing for a source, or for a
-part of one, that is ahead of the group's lowest watermark by more than the drift. The source with the lowest watermark
-never waits, so there is always one that goes on, or has nothing to read. Sources that have ended or are idle don't
-count.
+The driver compares the watermarks of sealed steps, once per update interval, and sets limits: the lowest watermark of
+the group and the drift. Nothing is planned for a source, or for a part of one, that is beyond. The source with the
+lowest watermark never waits for the others, so there is always one that goes on, or has nothing to read. If all have
+come to their limits, they compare at once. Sources that have ended or are idle don't count.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from beadline.master.upkeep.truth import Truth
 from beadline.runtime.exchange.gate import MIN_WATERMARK
 from beadline.runtime.messages import SubtaskAck
 
+# However near its limit a source is, it reads so much at a time: a step has a cost of its own.
+_LEAST_ROWS = 100
+
 
 @dataclass
 class Member:
@@ -27,7 +30,8 @@ class Member:
     :ivar node: the source
     :ivar strategy: the node that makes its watermarks
     :ivar frontier: how far it is in event time; None if that is not known yet, or if it is idle
-    :ivar limit: how far it may be
+    :ivar limit: how far it may be, by the watermarks of the others
+    :ivar part_limit: how far a part of it may be, by those of its other parts as well
     :ivar held: its parts that are further, if it can leave them out
     :ivar speed: how many records lie in a millisecond of event time, as far as that is known
     """
@@ -38,6 +42,7 @@ class Member:
     drift: int
     frontier: int | None = None
     limit: int | None = None
+    part_limit: int | None = None
     held: frozenset[str] = frozenset()
     speed: float | None = None
 
@@ -46,11 +51,17 @@ class Member:
         parts out, others of its parts may have something to read."""
         if self.limit is None or self.frontier is None or self.frontier == MIN_WATERMARK:
             return wanted
-        if self.frontier > self.limit:
+        if self.waits:
             return wanted if self.source.holds_parts else 0
         if self.speed is None:
             return wanted
-        return max(1, min(wanted, int((self.limit - self.frontier) * self.speed) + 1))
+        return min(wanted, max(_LEAST_ROWS, int((self.limit - self.frontier) * self.speed)))
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is beyond its limit, with all parts that are not idle."""
+        limit = self.part_limit if self.source.holds_parts else self.limit
+        return limit is not None and self.frontier is not None and self.frontier > limit
 
 
 @dataclass
@@ -106,7 +117,7 @@ class Alignment:
         due = [
             max(0, (group.compared_at or now) + group.interval - now) / 1000
             for group in self._groups.values()
-            if any(member.held or member.rows(1) == 0 for member in group.members)
+            if any(member.held or member.waits for member in group.members)
         ]
         return min(due, default=None)
 
@@ -137,18 +148,18 @@ class Alignment:
         return min((w for w in awake if w > MIN_WATERMARK), default=MIN_WATERMARK if awake else None)
 
     def compare(self, now: int, truth: Truth, finished: Container[int]) -> None:
-        """Set new limits, in the groups in which it is time to."""
+        """Look where all are, and set new limits in the groups in which it is time to."""
         for group in self._groups.values():
-            if group.compared_at is not None and 0 <= now - group.compared_at < group.interval:
-                continue
-            group.compared_at = now
             # A source that has ended waits for nobody, and nobody for it.
             there = [member for member in group.members if member.node not in finished]
             for member in there:
                 self._look_at(member, truth)
-            lowest = min((m.frontier for m in there if m.frontier is not None), default=None)
+            awake = [member for member in there if member.frontier is not None]
+            passed = now - group.compared_at if group.compared_at is not None else group.interval
+            if not 0 <= passed < group.interval or all(member.waits for member in awake):
+                group.compared_at = now
+                _set_limits(there)
             for member in there:
-                member.limit = None if lowest is None else lowest + member.drift
                 member.held = _too_far(member, truth)
 
     def _look_at(self, member: Member, truth: Truth) -> None:
@@ -164,9 +175,17 @@ class Alignment:
         member.frontier = min(watermarks, default=None)
 
 
+def _set_limits(members: list[Member]) -> None:
+    for member in members:
+        others = [m.frontier for m in members if m is not member and m.frontier is not None]
+        own = [member.frontier] if member.frontier is not None else []
+        member.limit = min(others) + member.drift if others else None
+        member.part_limit = min(others + own) + member.drift if others or own else None
+
+
 def _too_far(member: Member, truth: Truth) -> frozenset[str]:
     """The parts that have to wait while others of the same source need not."""
-    if member.limit is None or not member.source.holds_parts:
+    if member.part_limit is None or not member.source.holds_parts:
         return frozenset()
     known = truth.parts.states(member.strategy)
-    return frozenset(name for name, state in known.items() if state.watermark > member.limit)
+    return frozenset(name for name, state in known.items() if state.watermark > member.part_limit)

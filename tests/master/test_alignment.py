@@ -110,6 +110,10 @@ def test_they_compare_once_per_interval() -> None:
     assert sources.compare(after=99) == [WANTED, 0]
     assert sources.compare(after=1) == [WANTED, WANTED]
     assert sources.alignment.wakes_in(sources.now) is None, "nobody waits"
+    sources.report(1, 56)
+    assert sources.compare(after=1) == [WANTED, 0], "it has come to its limit, without a new one"
+    sources.report(0, 61)
+    assert sources.compare(after=1) == [WANTED, WANTED], "both had come to theirs, so they compared at once"
 
 
 def test_the_ended_and_the_idle_count_no_more() -> None:
@@ -146,8 +150,10 @@ def test_a_source_reads_no_more_than_brings_it_to_its_limit() -> None:
     sources = Sources(aligned(drift=10), aligned(drift=10))
     sources.report(0, 0)
     sources.report(1, 0)
-    sources.report(1, 4, read=20)
-    assert sources.compare() == [WANTED, (0 + 10 - 4) * 5 + 1]
+    sources.report(1, 4, read=200)
+    assert sources.compare() == [WANTED, (0 + 10 - 4) * 50]
+    sources.report(1, 10, read=600)
+    assert sources.compare() == [WANTED, 100], "but a step is worth its cost"
 
 
 def test_parts_wait_one_by_one_if_the_source_can() -> None:
@@ -178,14 +184,14 @@ def test_a_part_that_gave_nothing_yet_is_waited_for() -> None:
 class Watched(StepSource):
     """Numbers as times, every so many milliseconds; writes down what is planned.
 
-    :param parts: how many there are, each with all numbers
+    :param parts: how many there are, each with all numbers and ten times as fast as the one before
     """
 
     bounded = True
 
     def __init__(self, log: list[tuple[str, int]], name: str, stride: int, count: int, parts: int = 0) -> None:
-        self._log, self._name, self._stride, self._count = log, name, stride, count
-        self._parts = [f"{name}{number}" for number in range(parts)]
+        self._log, self._count = log, count
+        self._strides = {f"{name}{number}": stride * 10**number for number in range(parts)} or {name: stride}
         self.parted = self.holds_parts = bool(parts)
         self._held: frozenset[str] = frozenset()
 
@@ -193,7 +199,7 @@ class Watched(StepSource):
         return {**self.__dict__, "_log": []}
 
     def initial(self) -> Position:
-        return dict.fromkeys(self._parts or [self._name], 0)
+        return dict.fromkeys(self._strides, 0)
 
     def hold(self, parts: frozenset[str]) -> None:
         self._held = parts
@@ -203,15 +209,16 @@ class Watched(StepSource):
 
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
         end = {k: at if k in self._held else min(self._count, at + rows) for k, at in start.items()}
-        ranges = [(name, (start[name], end[name])) for name in start if end[name] > start[name]]
-        self._log += [(name, (last - 1) * self._stride) for name, (_, last) in ranges if parallelism > 1]
+        ranges = [(name, (start[name], end[name], self._strides[name])) for name in start if end[name] > start[name]]
+        self._log += [(name, (last - 1) * stride) for name, (_, last, stride) in ranges if parallelism > 1]
         return end, [PartSplit(name, given) if self.parted else given for name, given in ranges]
 
     def finished(self, position: Position) -> bool:
         return all(at >= self._count for at in position.values())
 
     def read_batches(self, split: Any) -> Iterator[Any]:
-        yield [number * self._stride for number in range(*split)]
+        first, end, stride = split
+        yield [number * stride for number in range(first, end)]
 
 
 def run(*sources: Watched, strategies: list[WatermarkStrategy]) -> list[int]:
@@ -253,7 +260,9 @@ def test_parts_of_one_source_stay_together() -> None:
     log: list[tuple[str, int]] = []
     source = Watched(log, "p", 1, 200, parts=3)
     found = run(source, strategies=[aligned(drift=5, interval=1)])
-    assert found == sorted(3 * list(range(200)))
+    assert found == sorted(number * stride for stride in (1, 10, 100) for number in range(200))
+    while_slow = log[: max(i for i, (name, _) in enumerate(log) if name == "p0")]
+    assert furthest_apart(while_slow, ["p0", "p1", "p2"]) < 5000, "not 20,000"
 
 
 @pytest.mark.usefixtures("local_engine")

@@ -18,6 +18,8 @@ from beadline.connectors.source import Part, PartSplit, Position
 from beadline.errors import ConfigurationError, JobExecutionError
 from beadline.graph.specs import Rebalance, TimestampsSpec
 from beadline.runtime.exchange.gate import MAX_WATERMARK, MIN_WATERMARK
+from beadline.runtime.messages import RunContext, StepHeader, SubtaskAck, SubtaskInput
+from beadline.runtime.operators import Setup, make_operator
 from tests.graph.programs import Program
 from tests.runtime.harness import Given, Job
 from tests.timestamps import Itself
@@ -341,3 +343,29 @@ class Wrong(Parted):
 def test_a_source_that_breaks_the_contract(tmp_path: Path, source: Parted, told: str) -> None:
     with pytest.raises(JobExecutionError, match=told):
         Job(make(source), tmp_path, parallelism=1).step(read(a=[1]))
+
+
+def test_a_part_that_has_to_wait_is_not_idle(tmp_path: Path) -> None:
+    """Nothing comes from it because nothing is planned."""
+    strategy = MONOTONOUS.with_idleness(Duration.of_millis(100))
+    node = make(Parted(), strategy).plan(1).nodes[2]
+    operator = make_operator(Setup(node, 0))
+    operator.output.connect([])
+
+    def step(now: int, start: SubtaskInput) -> SubtaskAck:
+        operator.begin(StepHeader(RunContext("execution"), 1, now), start, None)
+        operator.end_step()
+        ack = SubtaskAck(2, 0)
+        operator.finish(ack)
+        return ack
+
+    first = step(0, SubtaskInput(parts={"a": None, "b": None}))
+    ack = step(100, SubtaskInput(local=first.local, parts=dict(first.parts), waiting_parts=frozenset({"a"})))
+    assert {name: state.idle for name, state in ack.parts.items()} == {"a": False, "b": True}
+    assert ack.next_timer == 200
+    ack = step(150, SubtaskInput(local=ack.local, parts=dict(ack.parts), waits=True))
+    assert ack.next_timer == 250
+    ack = step(250, SubtaskInput(local=ack.local, parts=dict(ack.parts)))
+    assert ack.idle
+    alone = step(0, SubtaskInput())
+    assert not step(500, SubtaskInput(local=alone.local, waits=True)).idle, "likewise a source without parts"
