@@ -247,6 +247,25 @@ def test_a_function_that_fails_loses_no_line(server: LinesServer, tmp_path: Path
     assert (tmp_path / "failed").exists()
 
 
+class KillsOnce(FailsOnce):
+    """Ends its process when it sees a value for the first time."""
+
+    def map(self, value: Any) -> Any:
+        if value == self._value and not os.path.exists(self._marker):
+            Path(self._marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+
+@pytest.mark.spark
+def test_a_killed_worker_loses_no_line(server: LinesServer, tmp_path: Path) -> None:
+    lines = [f"line {number}" for number in range(200)]
+    serve(server, lines)
+    stream = environment(1, **CHECKPOINTS).add_source(SocketSource("127.0.0.1", server.port), "lines")
+    assert collect(stream.map(KillsOnce(str(tmp_path / "killed"), "line 120"))) == lines
+    assert (tmp_path / "killed").exists()
+
+
 def test_the_job_says_that_its_guarantee_is_at_most_once(server: LinesServer) -> None:
     env = environment(1, **CHECKPOINTS)
     env.add_source(SocketSource("127.0.0.1", server.port), "lines").print()
@@ -294,7 +313,8 @@ def written(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_killed_driver_loses_lines_and_repeats_none(server: LinesServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("published", [1, 100])
+def test_a_killed_driver_loses_lines_and_repeats_none(server: LinesServer, tmp_path: Path, published: int) -> None:
     program = tmp_path / "lines.py"
     program.write_text(PROGRAM)
 
@@ -304,7 +324,7 @@ def test_a_killed_driver_loses_lines_and_repeats_none(server: LinesServer, tmp_p
     first = start()
     server.accept()
     sent = 0
-    while len(written(tmp_path)) < 50:  # some are published, some staged, some on their way when it dies
+    while len(written(tmp_path)) < published:  # some are published, some staged, some on their way when it dies
         server.send(b"first %d\n" % sent)
         sent += 1
         time.sleep(0.002)
