@@ -9,6 +9,7 @@ come to their limits, they compare at once. Sources that have ended or are idle 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
@@ -19,6 +20,10 @@ from beadline.master.upkeep.truth import Truth
 from beadline.runtime.exchange.gate import MIN_WATERMARK
 from beadline.runtime.messages import SubtaskAck
 
+_LOG = logging.getLogger("beadline")
+
+# After so long somebody is told that a source waits for one that gives nothing.
+_PATIENCE_MS = 30_000
 # However near its limit a source is, it reads so much at a time: a step has a cost of its own.
 _LEAST_ROWS = 100
 
@@ -36,6 +41,7 @@ class Member:
     :ivar speed: how many records lie in a millisecond of event time, as far as that is known
     """
 
+    name: str
     node: int
     strategy: int
     source: StepSource
@@ -69,11 +75,35 @@ class Group:
     """Sources that wait for each other.
 
     :ivar interval: how often they compare, in milliseconds
+    :ivar stuck_since: since when one waits for another that has given no watermark at all
     """
 
+    name: str
     interval: int
     members: list[Member] = field(default_factory=list)
     compared_at: int | None = None
+    stuck_since: int | None = None
+    told: bool = False
+
+    def tell(self, there: list[Member], now: int) -> None:
+        """Warn, once, if nothing moves because a source is silent: its user may have forgotten to say that it may
+        be."""
+        silent = [member.name for member in there if member.frontier == MIN_WATERMARK]
+        waiting = [member.name for member in there if member.waits]
+        if not silent or not waiting:
+            self.stuck_since = None
+            return
+        self.stuck_since = now if self.stuck_since is None else self.stuck_since
+        if now - self.stuck_since >= _PATIENCE_MS and not self.told:
+            self.told = True
+            _LOG.warning(
+                "alignment group '%s': %s wait%s for %s, which gave no watermark so far. If a source may be silent, "
+                "add with_idleness() to its strategy",
+                self.name,
+                ", ".join(waiting),
+                "s" if len(waiting) == 1 else "",
+                ", ".join(silent),
+            )
 
 
 class Alignment:
@@ -91,9 +121,9 @@ class Alignment:
             reader = plan.nodes[node.inputs[0].source]
             if asked is None or not isinstance(reader.spec, SourceSpec):
                 continue
-            group = self._groups.setdefault(asked.group, Group(asked.update_interval_ms))
+            group = self._groups.setdefault(asked.group, Group(asked.group, asked.update_interval_ms))
             group.interval = min(group.interval, asked.update_interval_ms)
-            member = Member(reader.id, node.id, reader.spec.source, asked.max_drift_ms)
+            member = Member(reader.name, reader.id, node.id, reader.spec.source, asked.max_drift_ms)
             group.members.append(member)
             self._members[reader.id] = member
 
@@ -152,8 +182,11 @@ class Alignment:
         for group in self._groups.values():
             # A source that has ended waits for nobody, and nobody for it.
             there = [member for member in group.members if member.node not in finished]
-            for member in there:
-                self._look_at(member, truth)
+            for member in group.members:
+                if member in there:
+                    self._look_at(member, truth)
+                else:
+                    member.frontier, member.held = None, frozenset()
             awake = [member for member in there if member.frontier is not None]
             passed = now - group.compared_at if group.compared_at is not None else group.interval
             if not 0 <= passed < group.interval or all(member.waits for member in awake):
@@ -161,6 +194,7 @@ class Alignment:
                 _set_limits(there)
             for member in there:
                 member.held = _too_far(member, truth)
+            group.tell(there, now)
 
     def _look_at(self, member: Member, truth: Truth) -> None:
         if not member.source.parted:

@@ -14,7 +14,7 @@ from beadline.connectors.source import PartSplit, Position, StepSource
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.graph.plan import Plan
-from beadline.graph.specs import TimestampsSpec
+from beadline.graph.specs import SourceSpec, TimestampsSpec
 from beadline.master.alignment import Alignment
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.exchange.gate import MIN_WATERMARK
@@ -46,7 +46,11 @@ class Sources:
         program = Program()
         for number, strategy in enumerate(strategies):
             source = sources[number] if sources else CollectionSource([])
-            program.add("marks", TimestampsSpec(strategy, 1, at_source=True), program.source(source))
+            program.add(
+                "marks",
+                TimestampsSpec(strategy, 1, at_source=True),
+                program.add(f"source {number}", SourceSpec(source)),
+            )
         self.plan: Plan = program.plan(parallelism=2)
         self.alignment = Alignment(self.plan)
         self.truth = Truth("job", self.plan, SegmentFiles(""))
@@ -137,6 +141,29 @@ def test_a_silent_source_that_is_not_idle_is_waited_for() -> None:
     assert sources.compare() == [WANTED, 0]
     sources.report(0, MIN_WATERMARK, 0)
     assert sources.compare() == [WANTED, WANTED], "that one of its subtasks has read nothing does not matter"
+
+
+def test_who_waits_long_for_a_silent_source_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    sources = Sources(aligned(), aligned())
+    sources.report(0, MIN_WATERMARK)
+    sources.report(1, 5)
+    sources.compare()
+    assert sources.compare(after=29_999) == [WANTED, 0]
+    assert caplog.messages == []
+    sources.compare(after=1)
+    sources.compare(after=60_000)
+    assert len(caplog.messages) == 1
+    assert "'group': source 1 waits for source 0, which gave no watermark so far" in caplog.text
+
+
+def test_who_has_ended_is_not_waited_for_in_vain() -> None:
+    sources = Sources(aligned(), aligned())
+    sources.report(0, 0)
+    sources.report(1, 50)
+    sources.compare()
+    sources.finished.add(3)
+    sources.compare()
+    assert sources.alignment.wakes_in(sources.now) is None
 
 
 def test_a_group_of_one_never_waits() -> None:
