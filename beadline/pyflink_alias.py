@@ -53,7 +53,6 @@ _LATER = {
         "pulsar": "PulsarSource PulsarSourceBuilder PulsarSink StartCursor StopCursor",
         "rabbitmq": "RMQSource RMQSink RMQConnectionConfig",
         "cassandra": "CassandraSink",
-        "hybrid_source": "HybridSource HybridSourceBuilder",
     },
     "datastream.formats": {"avro": "", "csv": "", "orc": "", "parquet": ""},
 }
