@@ -95,6 +95,9 @@ class KafkaServer(Server):
             "share.coordinator.state.topic.min.isr": 1,
             "share.coordinator.state.topic.num.partitions": 1,
             "group.initial.rebalance.delay.ms": 0,
+            # After kill -9 the broker may come back only when its old session has ended.
+            "broker.session.timeout.ms": 4000,
+            "broker.heartbeat.interval.ms": 500,
         }
 
     def _java(self) -> list[str]:

@@ -28,7 +28,7 @@ class Server(ABC):
     """A server process on loopback, with a private folder.
 
     ``start``, ``stop`` and ``restart`` keep the data; ``close`` removes it. ``kill`` is ``kill -9``. As a context
-    manager it starts and closes. When this process ends, in whatever way, the server ends too and its folder is removed.
+    manager it starts and closes. When this process ends, in whatever way, the server ends too and its folder goes.
 
     :ivar folder: where its data, settings and log are
     """
