@@ -122,8 +122,8 @@ class Bookkeeping:
         return TransactionUnknownError(
             f"nobody can tell whether the transaction {handle['id']} was committed, which was written {days:.1f} days "
             f"ago: {where} has it no more, and the note of it in {self.name}, which was kept for "
-            f"{(handle['keep_until'] - handle['at']) / 86400:g} days, is gone. Look whether its rows are there. If they "
-            f"are, say so with {insert}, 0); if they are not, and are to be written again, with "
+            f"{(handle['keep_until'] - handle['at']) / 86400:g} days, is gone. Look whether its rows are there. If so, "
+            f"say it with {insert}, 0); if they are not there, and are to be written again, with "
             f"{insert}, {_NOT_COMMITTED}). Then resume the job"
         )
 

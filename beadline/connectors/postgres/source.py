@@ -61,9 +61,7 @@ class PostgresReader(StepSource):
 
     def __init__(self, server: Server, reading: Reading) -> None:
         if (reading.table is None) == (reading.query is None):
-            raise ConfigurationError(
-                "PostgresSource reads a table (set_table) or a query (set_query): name one of them"
-            )
+            raise ConfigurationError("PostgresSource reads a table (set_table) or a query (set_query): name one")
         if reading.table is not None:
             parts_of(reading.table)
         self._server = server

@@ -44,10 +44,10 @@ class PreparedTransactions(Transactions):
         )
         if not allowed:
             raise ConfigurationError(
-                f"{self.server.label} keeps no prepared transactions, which exactly-once needs: max_prepared_transactions "
-                "is 0. Let an administrator set it to a few for each sink subtask (ALTER SYSTEM SET "
-                "max_prepared_transactions = 100) and restart the server; or set keys with set_keys(), so that writing "
-                "a row twice does no harm; or choose DeliveryGuarantee.AT_LEAST_ONCE"
+                f"{self.server.label} keeps no prepared transactions, which exactly-once needs: "
+                "max_prepared_transactions is 0. Let an administrator set it to a few for each sink subtask "
+                "(ALTER SYSTEM SET max_prepared_transactions = 100) and restart the server; or set keys with set_keys(), so that "
+                "writing a row twice does no harm; or choose DeliveryGuarantee.AT_LEAST_ONCE"
             )
         self.table.check(self.server)
         self.bookkeeping.check(self.server)
@@ -158,8 +158,8 @@ class PreparedTransactions(Transactions):
 def _check_id(id: str) -> str:
     if len(id) > _LONGEST_ID or not _SAFE_ID.fullmatch(id):
         raise ConfigurationError(
-            f"the transaction id {id!r} has {len(id)} characters; PostgreSQL takes {_LONGEST_ID}, and this sink letters, "
-            "digits, '_', '.', ':' and '-'. Choose another prefix with set_transactional_id_prefix()"
+            f"the transaction id {id!r} has {len(id)} characters; PostgreSQL takes {_LONGEST_ID}, and this sink "
+            "letters, digits, '_', '.', ':' and '-'. Choose another prefix with set_transactional_id_prefix()"
         )
     return id
 

@@ -6,7 +6,8 @@ For programs that use PyFlink's ``JdbcSink`` there is :mod:`beadline.datastream.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+import re
+from typing import Any, Self
 
 from beadline.common import Duration
 from beadline.common.typeinfo import RowTypeInfo, TypeInformation
@@ -29,7 +30,7 @@ from beadline.errors import ConfigurationError, UnsupportedFeatureError
 __all__ = ["PostgresSink", "PostgresSinkBuilder", "PostgresSource", "PostgresSourceBuilder"]
 
 _PREFIX = "beadline"
-_LONGEST_PREFIX = 100
+_IS_PREFIX = re.compile(r"[a-zA-Z][\w.-]{0,99}", re.ASCII)
 
 
 class _Access:
@@ -42,6 +43,21 @@ class _Access:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    def set_url(self, url: str) -> Self:
+        """``postgresql://user:password@host:port/database?option=value``, as libpq reads it. What it leaves out comes
+        from the environment (``PGPASSWORD``, ``~/.pgpass``, …) of each machine."""
+        self._url = url
+        return self
+
+    def set_user(self, user: str) -> Self:
+        self._user = user
+        return self
+
+    def set_password(self, password: str) -> Self:
+        """The password, if it is not to be in the URL. It appears in no message."""
+        self._password = password
+        return self
 
     def _server(self, who: str) -> Server:
         if self._url is None:
@@ -61,20 +77,6 @@ class PostgresSinkBuilder(_Access):
         self._prefix = _PREFIX
         self._schema: str | None = None
         self._keep = Bookkeeping().keep_seconds
-
-    def set_url(self, url: str) -> PostgresSinkBuilder:
-        """``postgresql://user:password@host:port/database?option=value``, as libpq reads it. What it leaves out comes
-        from the environment (``PGPASSWORD``, ``~/.pgpass``, …) of each machine."""
-        self._url = url
-        return self
-
-    def set_user(self, user: str) -> PostgresSinkBuilder:
-        self._user = user
-        return self
-
-    def set_password(self, password: str) -> PostgresSinkBuilder:
-        self._password = password
-        return self
 
     def set_table(self, table: str) -> PostgresSinkBuilder:
         """``table`` or ``schema.table``, as SQL has it."""
@@ -105,9 +107,9 @@ class PostgresSinkBuilder(_Access):
 
     def set_transactional_id_prefix(self, prefix: str) -> PostgresSinkBuilder:
         """How the ids of prepared transactions begin, to tell them from those of others in ``pg_prepared_xacts``."""
-        if not prefix or len(prefix) > _LONGEST_PREFIX or not prefix.replace("-", "").replace(".", "").isidentifier():
+        if not _IS_PREFIX.fullmatch(prefix):
             raise ConfigurationError(
-                f"the prefix of transaction ids is up to {_LONGEST_PREFIX} letters, digits, '_', '.' and '-', and "
+                f"the prefix of transaction ids is up to 100 letters, digits, '_', '.' and '-', and "
                 f"begins with a letter; got {prefix!r}"
             )
         self._prefix = prefix
@@ -187,19 +189,6 @@ class PostgresSourceBuilder(_Access):
         self._start: str | None = None
         self._lag: float | None = None
         self._poll: float | None = 1.0
-
-    def set_url(self, url: str) -> PostgresSourceBuilder:
-        """``postgresql://user:password@host:port/database?option=value``, as libpq reads it."""
-        self._url = url
-        return self
-
-    def set_user(self, user: str) -> PostgresSourceBuilder:
-        self._user = user
-        return self
-
-    def set_password(self, password: str) -> PostgresSourceBuilder:
-        self._password = password
-        return self
 
     def set_table(self, table: str) -> PostgresSourceBuilder:
         """``table`` or ``schema.table``, as SQL has it."""
