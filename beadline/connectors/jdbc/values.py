@@ -71,6 +71,6 @@ def _fits(given: TypeInformation, arrays: bool) -> bool:
         return given._basic_type is not BasicType.INSTANT
     if isinstance(given, _TIMES):
         return True
-    if isinstance(given, PrimitiveArrayTypeInfo) and given._is_bytes:
+    if isinstance(given, PrimitiveArrayTypeInfo) and given._is_bytes():
         return True
     return arrays and isinstance(given, _ARRAYS)

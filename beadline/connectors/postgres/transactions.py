@@ -46,8 +46,8 @@ class PreparedTransactions(Transactions):
             raise ConfigurationError(
                 f"{self.server.label} keeps no prepared transactions, which exactly-once needs: "
                 "max_prepared_transactions is 0. Let an administrator set it to a few for each sink subtask "
-                "(ALTER SYSTEM SET max_prepared_transactions = 100) and restart the server; or set keys with set_keys(), so that "
-                "writing a row twice does no harm; or choose DeliveryGuarantee.AT_LEAST_ONCE"
+                "(ALTER SYSTEM SET max_prepared_transactions = 100) and restart the server; or set keys with "
+                "set_keys(), so that writing a row twice does no harm; or choose DeliveryGuarantee.AT_LEAST_ONCE"
             )
         self.table.check(self.server)
         self.bookkeeping.check(self.server)
