@@ -27,8 +27,6 @@ KEEP_SECONDS = 24 * 3600.0
 # Rows stay this much longer than the handles believe.
 _MARGIN = "1 hour"
 _CLEAN_EVERY = 600.0
-# In the column number, by hand: where nobody could tell, somebody says that it was not.
-_NOT_COMMITTED = -1
 
 _cleaned: dict[str, float] = {}
 _lock = threading.Lock()
@@ -109,22 +107,19 @@ class Bookkeeping:
 
     def fate(self, connection: Any, handle: dict[str, Any]) -> Fate | None:
         """What has become of a transaction that is neither open nor prepared; None if nobody can tell any more."""
-        row = connection.execute(self._statement("SELECT number FROM {} WHERE id = %s"), [handle["id"]]).fetchone()
-        if row is not None:
-            return Fate.ABORTED if row[0] == _NOT_COMMITTED else Fate.COMMITTED
+        found = connection.execute(self._statement("SELECT 1 FROM {} WHERE id = %s"), [handle["id"]]).fetchone()
+        if found is not None:
+            return Fate.COMMITTED
         now = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]
         return Fate.ABORTED if now < handle["keep_until"] else None
 
     def unknown(self, handle: dict[str, Any], where: str) -> TransactionUnknownError:
         """What is raised when nobody can tell."""
-        days = (time.time() - handle["at"]) / 86400
-        insert = f"INSERT INTO {self.name} (id, number) VALUES ('{handle['id']}'"
         return TransactionUnknownError(
-            f"nobody can tell whether the transaction {handle['id']} was committed, which was written {days:.1f} days "
-            f"ago: {where} has it no more, and the note of it in {self.name}, which was kept for "
-            f"{(handle['keep_until'] - handle['at']) / 86400:g} days, is gone. Look whether its rows are there. If so, "
-            f"say it with {insert}, 0); if they are not there, and are to be written again, with "
-            f"{insert}, {_NOT_COMMITTED}). Then resume the job"
+            f"nobody can tell whether the transaction {handle['id']} was committed, which was written "
+            f"{_days(time.time() - handle['at'])} days ago: {where} has it no more, and the note of it in {self.name}, "
+            f"which was kept for {_days(handle['keep_until'] - handle['at'])} days, is gone. Look whether its rows are "
+            f"there. If so, say it with INSERT INTO {self.name} (id) VALUES ('{handle['id']}'), and resume the job"
         )
 
     # -- entries of a log
@@ -167,3 +162,7 @@ _TRY = (
     "INSERT INTO {0} (id, number, at, keep_until) SELECT id, number, at, keep_until FROM gone "
     "ON CONFLICT (id) DO UPDATE SET number = EXCLUDED.number, at = EXCLUDED.at"
 )
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86400:.1f}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beadline.api.function import SinkFunction
+from beadline.api.sinks import SinkFunction
 from beadline.common.typeinfo import RowTypeInfo, TypeInformation
 from beadline.connectors.jdbc import PostgresDatabase, StatementLog, ToParameters, check_fields, count, database_of
 from beadline.connectors.sink import StagedSink
