@@ -5,6 +5,7 @@ For programs that use PyFlink's ``JdbcSink`` there is :mod:`beadline.datastream.
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import re
 from typing import Any, Self
@@ -135,7 +136,7 @@ class PostgresSinkBuilder(_Access):
         if self._keys and self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             raise ConfigurationError("PostgresSink with set_keys() is exactly-once: leave set_delivery_guarantee() out")
         self._server("PostgresSink")
-        return PostgresSink(self)
+        return PostgresSink(copy.copy(self))
 
 
 class PostgresSink(Sink):

@@ -64,17 +64,16 @@ def sqlite(tmp_path: Path) -> Iterator[Database]:
 def postgresql(postgres: PostgresServer) -> Iterator[Database]:
     """Each test has a schema of its own."""
     schema = f"s_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
 
-        def ask(text: str) -> list[Any]:
+    def ask(text: str) -> list[Any]:
+        with psycopg.connect(postgres.url, autocommit=True, options=f"-csearch_path={schema}") as connection:
             cursor = connection.execute(text)
             return cursor.fetchall() if cursor.description else []
 
-        ask(f"CREATE SCHEMA {schema}")
-        ask(f"SET search_path = {schema}")
-        yield Database(f"{postgres.jdbc_url}&currentSchema={schema}", ask)
-        close_all()
-        ask(f"DROP SCHEMA {schema} CASCADE")
+    ask(f"CREATE SCHEMA {schema}")
+    yield Database(f"{postgres.jdbc_url}&currentSchema={schema}", ask)
+    close_all()
+    ask(f"DROP SCHEMA {schema} CASCADE")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -189,7 +188,7 @@ def test_types_that_cannot_be_written(kind: Any, url: str) -> None:
 
 
 def test_as_many_fields_as_question_marks() -> None:
-    with pytest.raises(ConfigurationError, match="takes 2 values .* have 3 fields"):
+    with pytest.raises(ConfigurationError, match=r"takes 2 values .* have 3 fields"):
         JdbcSink.sink("INSERT INTO t VALUES (?, ?, '?')", ORDER, at("jdbc:sqlite:a.db"))
     with pytest.raises(ConfigurationError, match=r"Types\.ROW"):
         JdbcSink.sink("INSERT INTO t VALUES (?)", Types.STRING(), at("jdbc:sqlite:a.db"))  # type: ignore[arg-type]
@@ -241,9 +240,4 @@ def test_a_server_that_is_restarted_meanwhile(postgresql: Database, postgres: Po
         yield [(4,), (5,)]
 
     log.append(Entry("w", 0, 1), batches())
-    schema = postgresql.url.rpartition("=")[2]
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        found = connection.execute(f"SELECT id FROM {schema}.orders ORDER BY id").fetchall()
-        assert found == [(1,), (2,), (3,), (4,), (5,)]
-        connection.execute(f"DROP SCHEMA {schema} CASCADE")
-        connection.execute(f"CREATE SCHEMA {schema}")
+    assert postgresql.ask("SELECT id FROM orders ORDER BY id") == [(1,), (2,), (3,), (4,), (5,)]
