@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -35,11 +36,11 @@ class OutsideCommitter(FileCommitter):
         self._outside = place
         self._heavy = heavy
         self._numbers = itertools.count((place.names.epoch << _OF_A_DRIVER) + 1)
-        # By subtask: the newest number that was given, the newest that is visible, and the newest of those that must
-        # not become visible any more.
+        # By subtask: the newest number that was given, the newest that is visible, and up to where nothing may become
+        # visible any more.
         self._newest: dict[int, int] = {}
         self._visible: dict[int, int] = {}
-        self._void: dict[int, int] = {}
+        self._void: dict[int, float] = {}
 
     def __repr__(self) -> str:
         return f"<OutsideCommitter of {self._names.run[:8]}: {len(self._open)} open parts>"
@@ -71,9 +72,9 @@ class OutsideCommitter(FileCommitter):
                 groups.setdefault(subtask, []).append(committable)
         lost = []
         for subtask, group in groups.items():
-            void = [each for each in group if each["number"] <= self._void.get(subtask, -1)]
-            lost += void
-            groups[subtask] = group[len(void) :]
+            if group[0]["number"] <= self._void.get(subtask, -1):
+                lost += group
+                groups[subtask] = []
         ready = [group for group in groups.values() if group]
         counts = call(partial(self._outside.finish_in_order, recovering), ready, self._weight_of)
         for group, count in zip(ready, counts, strict=True):
@@ -81,7 +82,7 @@ class OutsideCommitter(FileCommitter):
             if count:
                 self._visible[subtask] = group[count - 1]["number"]
             if count < len(group):
-                self._void[subtask] = max(self._newest.get(subtask, 0), group[-1]["number"])
+                self._void[subtask] = math.inf
                 lost += group[count:]
         for committable in lost:
             self._outside.abort(committable)
@@ -96,9 +97,17 @@ class OutsideCommitter(FileCommitter):
     def _weight_of(self, group: list[Any]) -> int:
         return sum(map(self.weight, group)) if self._heavy else 0
 
-    def again(self, committable: Any) -> Any:
-        self._handed_out |= paths_of(Piece(*piece) for piece in committable["pieces"])
-        return self._numbered(committable["subtask"], committable["pieces"])
+    def again(self, parts: list[Any], lost: list[Any]) -> list[Any]:
+        """All parts of the subtasks that lost one, with new numbers in the old order; the old ones are void."""
+        for committable in lost:
+            subtask = committable["subtask"]
+            self._void[subtask] = max(self._newest.get(subtask, 0), committable["number"])
+        subtasks = {committable["subtask"] for committable in lost}
+        return [self._renumbered(part) if part["subtask"] in subtasks else None for part in parts]
+
+    def _renumbered(self, part: dict[str, Any]) -> dict[str, Any]:
+        self._handed_out |= paths_of(Piece(*piece) for piece in part["pieces"])
+        return self._numbered(part["subtask"], part["pieces"])
 
     def portable_committable(self, committable: Any) -> Any:
         whole = [with_data(Piece(*piece)).as_data() for piece in committable["pieces"]]
