@@ -177,7 +177,7 @@ class PostgresReader(StepSource):
         if start["end"] is not None:
             where, values = where + " AND {c} <= %s", [*values, start["end"]]
         ranked = self._select("{c} AS value", where + " ORDER BY {c} LIMIT %s")
-        text = "WITH ranked AS (SELECT value, ntile(%s) OVER (ORDER BY value) AS tile FROM ({}) AS some) "
+        text = "WITH ranked AS (SELECT value, ntile(%s) OVER (ORDER BY value) AS tile FROM ({}) AS found) "
         text += "SELECT DISTINCT ON (tile) value::text FROM ranked ORDER BY tile, value DESC"
         found = connection.execute(sql.SQL(text).format(ranked), [parallelism, *values, rows])
         return list(dict.fromkeys(value for (value,) in found))

@@ -36,13 +36,19 @@ def name() -> str:
 
 
 @pytest.fixture
-def table(sql: psycopg.Connection[Any], name: str) -> Iterator[str]:
+def table(sql: psycopg.Connection[Any], name: str, postgres: PostgresServer) -> Iterator[str]:
     """A table of numbers and texts."""
     sql.execute(f"CREATE TABLE {name} (n bigint, word text)")
     yield name
-    for (gid,) in sql.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
-        sql.execute(f"ROLLBACK PREPARED '{gid}'")
-    sql.execute(f"DROP TABLE {name}")
+    drop(postgres, name)
+
+
+def drop(postgres: PostgresServer, name: str) -> None:
+    """Remove a table, and what a test has left open. The server may have been restarted since the test began."""
+    with psycopg.connect(postgres.url, autocommit=True) as fresh:
+        for (gid,) in fresh.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
+            fresh.execute(f"ROLLBACK PREPARED '{gid}'")
+        fresh.execute(f"DROP TABLE {name}")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from beadline.datastream.connectors.base import DeliveryGuarantee
 from beadline.datastream.connectors.postgres import PostgresSink, PostgresSource
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.services import PostgresServer
-from tests.connectors.postgres.conftest import PASSWORD
+from tests.connectors.postgres.conftest import PASSWORD, drop
 from tests.connectors.postgres.drivers import Driver
 from tests.recovery.jobs import STEP, closed_form, differences
 
@@ -41,10 +41,7 @@ def lines(sql: SQL, name: str, postgres: PostgresServer) -> Iterator[str]:
     """A table of lines, in the order in which they were written."""
     sql.execute(f"CREATE TABLE {name} (id bigserial, key int, line text)")
     yield name
-    with psycopg.connect(postgres.url, autocommit=True) as fresh:
-        for (gid,) in fresh.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
-            fresh.execute(f"ROLLBACK PREPARED '{gid}'")
-        fresh.execute(f"DROP TABLE {name}")
+    drop(postgres, name)
 
 
 @pytest.fixture

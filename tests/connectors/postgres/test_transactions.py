@@ -364,7 +364,7 @@ def test_a_wrong_password_is_said_and_not_shown(
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://me:Geh3im@host:port:port/db",
+        "postgresql://me:Geh3im@[host/db",
         "postgresql://me:Geh3im@host/db?nonsense=1",
         "password=Geh3im host='unfinished",
         "Geh3im",
