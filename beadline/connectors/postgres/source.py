@@ -154,10 +154,14 @@ class PostgresReader(StepSource):
                     self._safe = highest
 
     def _highest(self, connection: Any) -> str | None:
-        lag, values = "", []
+        """The highest value that may be read, after the one to begin with."""
+        where, values = "", list[Any]()
+        if self._reading.start is not None:
+            where, values = "AND {c} > %s ", [self._reading.start]
         if self._reading.lag is not None:
-            lag, values = "AND {c} <= clock_timestamp() - make_interval(secs => %s) ", [self._reading.lag]
-        statement = self._select("{c}::text", lag + "ORDER BY {c} DESC LIMIT 1")
+            where += "AND {c} <= clock_timestamp() - make_interval(secs => %s) "
+            values.append(self._reading.lag)
+        statement = self._select("{c}::text", where + "ORDER BY {c} DESC LIMIT 1")
         found = connection.execute(statement, values).fetchone()
         return None if found is None else str(found[0])
 
@@ -178,7 +182,7 @@ class PostgresReader(StepSource):
             where, values = where + " AND {c} <= %s", [*values, start["end"]]
         ranked = self._select("{c} AS value", where + " ORDER BY {c} LIMIT %s")
         text = "WITH ranked AS (SELECT value, ntile(%s) OVER (ORDER BY value) AS tile FROM ({}) AS found) "
-        text += "SELECT DISTINCT ON (tile) value::text FROM ranked ORDER BY tile, value DESC"
+        text += "SELECT DISTINCT ON (tile) value::text AS shown FROM ranked ORDER BY tile, value DESC"
         found = connection.execute(sql.SQL(text).format(ranked), [parallelism, *values, rows])
         return list(dict.fromkeys(value for (value,) in found))
 

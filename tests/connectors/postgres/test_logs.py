@@ -64,13 +64,13 @@ def test_rows_that_are_refused_leave_nothing(log: UpsertLog, sql: SQL, table: st
 
 
 def test_the_server_says_which_keys_are_equal(server: Server, sql: SQL, name: str) -> None:
-    sql.execute(f"CREATE COLLATION any_case_{name} (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
-    sql.execute(f'CREATE TABLE {name} ("Key" text COLLATE any_case_{name} PRIMARY KEY, n int)')
+    """In this type, blanks at the end don't count."""
+    sql.execute(f'CREATE TABLE {name} ("Key" char(3) PRIMARY KEY, n int)')
     log = UpsertLog(server, Table(name, ("Key", "n"), ("Key",)))
     log.check()
-    log.append(entry(log, 1), iter([[("a", 1), ("A", 2), ("b", 3)]]))
+    log.append(entry(log, 1), iter([[("a", 1), ("a ", 2), ("b", 3)]]))
     assert sql.execute(f'SELECT n FROM {name} ORDER BY "Key"').fetchall() == [(2,), (3,)]
-    sql.execute(f"DROP TABLE {name}; DROP COLLATION any_case_{name}")
+    sql.execute(f"DROP TABLE {name}")
 
 
 def test_a_table_of_nothing_but_keys(server: Server, sql: SQL, table: str) -> None:
