@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from beadline.common import Row, Types, WatermarkStrategy
+from beadline.connectors.postgres import Bookkeeping, Server
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.base import DeliveryGuarantee
 from beadline.datastream.connectors.postgres import PostgresSink, PostgresSource
@@ -20,6 +21,7 @@ from beadline.services import PostgresServer
 from tests.connectors.postgres.conftest import PASSWORD, drop
 from tests.connectors.postgres.drivers import Driver
 from tests.recovery.jobs import STEP, closed_form, differences
+from tests.services import _running as running
 
 pytestmark = pytest.mark.postgres
 
@@ -36,9 +38,15 @@ TWO_PHASES = (
 )
 
 
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """A server that knows when each transaction was committed."""
+    yield from running(PostgresServer({"track_commit_timestamp": "on"}))
+
+
 @pytest.fixture
 def lines(sql: SQL, name: str, postgres: PostgresServer) -> Iterator[str]:
-    """A table of lines, in the order in which they were written."""
+    """A table of lines, numbered as they are written."""
     sql.execute(f"CREATE TABLE {name} (id bigserial, key int, line text)")
     yield name
     drop(postgres, name)
@@ -52,7 +60,9 @@ def driver(tmp_path: Path, postgres: PostgresServer, lines: str, request: pytest
 
 
 def seen(sql: SQL, table: str) -> list[str]:
-    return [line for (line,) in sql.execute(f"SELECT line FROM {table} ORDER BY id").fetchall()]
+    """The lines in the order in which they became visible."""
+    order = "pg_xact_commit_timestamp(xmin), id"
+    return [line for (line,) in sql.execute(f"SELECT line FROM {table} ORDER BY {order}").fetchall()]
 
 
 def left_open(sql: SQL) -> list[Any]:
@@ -152,7 +162,8 @@ def test_a_right_password_appears_nowhere(
 ) -> None:
     """Not in checkpoints, events, plans and logs either: this one is killed, and leaves all that it has."""
     sql.execute(f"GRANT INSERT ON {lines} TO {guest}; GRANT USAGE ON SEQUENCE {lines}_id_seq TO {guest}")
-    sql.execute(f"CREATE SCHEMA AUTHORIZATION {guest}")  # for its notes
+    Bookkeeping().check(Server.at(postgres.url))
+    sql.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON beadline_transactions TO {guest}")
     driver = Driver(tmp_path, "transactions", RECORDS, url_of(postgres, guest, PASSWORD), lines)
     assert driver.run("in the middle of committing several", PACE) == -signal.SIGKILL, driver.said[-3000:]
     found = places_of(tmp_path)
