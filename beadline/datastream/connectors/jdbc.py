@@ -85,6 +85,10 @@ class JdbcExecutionOptions:
     def builder() -> JdbcExecutionOptions.Builder:
         return JdbcExecutionOptions.Builder()
 
+    @staticmethod
+    def defaults() -> JdbcExecutionOptions:
+        return JdbcExecutionOptions.Builder().build()
+
     class Builder:
         """Sets up :class:`JdbcExecutionOptions`, with Flink's defaults."""
 
@@ -148,5 +152,5 @@ class JdbcSink(SinkFunction):
             )
         database = database_of(options._url, options._user, options._password, options._driver)
         fields = check_fields(type_info, count(sql), arrays=isinstance(database, PostgresDatabase))
-        execution = jdbc_execution_options or JdbcExecutionOptions.builder().build()
+        execution = jdbc_execution_options or JdbcExecutionOptions.defaults()
         return JdbcSink(StatementLog(database, sql, execution._batch_size, execution._max_retries), fields)

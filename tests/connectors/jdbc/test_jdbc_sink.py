@@ -195,7 +195,7 @@ def test_as_many_fields_as_question_marks() -> None:
 
 
 def test_options_have_flinks_defaults() -> None:
-    options = JdbcExecutionOptions.builder().build()
+    options = JdbcExecutionOptions.defaults()
     assert (options.get_batch_size(), options.get_batch_interval_ms(), options.get_max_retries()) == (5000, 0, 3)
     connection = at("jdbc:sqlite:a.db", driver_name="org.sqlite.JDBC", user_name="me", password="Geh3im")
     assert connection.get_db_url() == "jdbc:sqlite:a.db"
