@@ -6,7 +6,7 @@ import os
 from urllib.parse import parse_qsl, unquote
 
 from beadline.connectors.jdbc.databases import Database, PostgresDatabase, SqliteDatabase
-from beadline.connectors.postgres import Server
+from beadline.connectors.postgres.server import Server, require_psycopg
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
 _POSTGRES, _SQLITE = "jdbc:postgresql:", "jdbc:sqlite:"
@@ -52,6 +52,7 @@ def database_of(url: str, user: str | None, password: str | None, driver: str | 
         )
     if scheme == _SQLITE:
         return _sqlite(url.removeprefix(_SQLITE))
+    require_psycopg()
     return PostgresDatabase(_postgres(url.removeprefix(_POSTGRES), user, password))
 
 

@@ -114,7 +114,7 @@ class Server:
         from psycopg.types.json import JsonbDumper
 
         defaults: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, "application_name": "beadline"}
-        connection = psycopg.connect(autocommit=True, **{**defaults, **dict(self.settings)})
+        connection = psycopg.connect(autocommit=True, prepare_threshold=None, **{**defaults, **dict(self.settings)})
         connection.adapters.register_dumper(dict, JsonbDumper)
         try:
             connection.execute(_SESSION)

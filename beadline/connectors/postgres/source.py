@@ -181,9 +181,12 @@ class PostgresReader(StepSource):
         if start["end"] is not None:
             where, values = where + " AND {c} <= %s", [*values, start["end"]]
         ranked = self._select("{c} AS value", where + " ORDER BY {c} LIMIT %s")
-        text = "WITH ranked AS (SELECT value, ntile(%s) OVER (ORDER BY value) AS tile FROM ({}) AS found) "
-        text += "SELECT DISTINCT ON (tile) value::text AS shown FROM ranked ORDER BY tile, value DESC"
-        found = connection.execute(sql.SQL(text).format(ranked), [parallelism, *values, rows])
+        text = (
+            "SELECT value::text AS shown FROM (SELECT value, row_number() OVER (ORDER BY value) AS place, "
+            "count(*) OVER () AS total FROM ({}) AS found) AS placed "
+            "WHERE place = total OR place %% ((total + %s - 1) / %s) = 0 ORDER BY place"
+        )
+        found = connection.execute(sql.SQL(text).format(ranked), [*values, rows, parallelism, parallelism])
         return list(dict.fromkeys(value for (value,) in found))
 
     def finished(self, position: Position) -> bool:

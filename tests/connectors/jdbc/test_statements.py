@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import Any
 
 import pytest
 
 from beadline.connectors.jdbc import PostgresDatabase, SqliteDatabase, count, database_of, for_psycopg
-from beadline.errors import ConfigurationError, UnsupportedFeatureError
+from beadline.connectors.postgres import Server
+from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,15 @@ def test_what_is_not_supported_is_named(url: str, named: str) -> None:
 def test_a_driver_that_is_not_the_urls() -> None:
     with pytest.raises(ConfigurationError, match=r"com\.mysql\.jdbc\.Driver .* org\.postgresql\.Driver"):
         database_of("jdbc:postgresql://db/x", None, None, "com.mysql.jdbc.Driver")
+
+
+def test_psycopg_comes_with_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EnvironmentSetupError, match=r"pip install 'beadline\[postgres\]'"):
+        database_of("jdbc:postgresql://db/x", None, None, None)
+    with pytest.raises(EnvironmentSetupError, match=r"pip install 'beadline\[postgres\]'"):
+        Server.at("postgresql://db/x")
+    database_of("jdbc:sqlite:a.db", None, None, None)
 
 
 def test_nothing_shows_the_password() -> None:

@@ -310,6 +310,13 @@ def test_a_table_that_does_not_exist(server: Server, name: str) -> None:
         PreparedTransactions(server, Table(f"nowhere.{name}", ("n",))).check()
 
 
+def test_a_database_that_does_not_exist(postgres: PostgresServer, name: str) -> None:
+    """Waiting would not help: it is said at once, not after half a minute."""
+    made = PreparedTransactions(Server.at(postgres.url.replace("/postgres", "/nowhere")), Table(name, ("n",)))
+    with pytest.raises(ConfigurationError, match='"nowhere" does not exist'):
+        made.check()
+
+
 def test_a_column_that_does_not_exist(server: Server, table: str) -> None:
     with pytest.raises(ConfigurationError, match=r'column "x" of relation .* does not exist.*set_columns'):
         PreparedTransactions(server, Table(table, ("n", "x"))).check()
