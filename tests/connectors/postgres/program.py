@@ -1,5 +1,7 @@
 """The job of the recovery tests, with its lines in a table: ``program.py FOLDER RECORDS PACE KIND``.
 
+With the kind ``source`` its numbers come from another table, which somebody fills meanwhile, and it does not end.
+
 Where and how it is written is in the environment: ``BEADLINE_TEST_URL``, ``BEADLINE_TEST_TABLE``, and where it dies in
 ``BEADLINE_TEST_DIES``, see :data:`POINTS`.
 """
@@ -11,15 +13,20 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
-from beadline.common import Row, Types
+from beadline.common import Duration, Row, Types, WatermarkStrategy
 from beadline.common.outer_options import get_overrides
+from beadline.connectors.jdbc import StatementLog
 from beadline.connectors.postgres import AppendLog, PreparedTransactions, UpsertLog
 from beadline.datastream.connectors.base import DeliveryGuarantee
-from beadline.datastream.connectors.postgres import PostgresSink
+from beadline.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
+from beadline.datastream.connectors.postgres import PostgresSink, PostgresSource
+from beadline.datastream.functions import KeyedProcessFunction, RuntimeContext
+from beadline.datastream.state import ValueStateDescriptor
 from beadline.master.snapshots.sinks import Sinks
-from tests.recovery.jobs import environment, lines_of
+from tests.recovery.jobs import KEYS, environment, lines_of
 
 URL, TABLE, DIES = "BEADLINE_TEST_URL", "BEADLINE_TEST_TABLE", "BEADLINE_TEST_DIES"
 LINE = Types.ROW_NAMED(["key", "line"], [Types.INT(), Types.STRING()])
@@ -36,6 +43,8 @@ POINTS: dict[str, tuple[type, str, str, int]] = {
     "after the upserts": (Sinks, "publish", "after", 2),
     "before rows are added": (AppendLog, "append", "before", 3),
     "after rows were added": (AppendLog, "append", "after", 3),
+    "before statements are executed": (StatementLog, "append", "before", 3),
+    "after statements were executed": (StatementLog, "append", "after", 3),
 }
 
 
@@ -59,7 +68,9 @@ def die_at(point: str) -> None:
     setattr(owner, name, patched)
 
 
-def sink_of(kind: str) -> PostgresSink:
+def sink_of(kind: str) -> Any:
+    if kind == "jdbc":
+        return jdbc_sink()
     builder = PostgresSink.builder().set_url(os.environ[URL]).set_table(os.environ[TABLE])
     builder = builder.set_transactional_id_prefix(os.environ[TABLE])
     if kind == "upserts":
@@ -67,6 +78,31 @@ def sink_of(kind: str) -> PostgresSink:
     elif kind == "at least once":
         builder = builder.set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
     return builder.build()
+
+
+def jdbc_sink() -> JdbcSink:
+    url = os.environ[URL].replace("postgresql://postgres@", "jdbc:postgresql://")
+    options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(url).with_user_name("postgres").build()
+    return JdbcSink.sink(f"INSERT INTO {os.environ[TABLE]} (key, line) VALUES (?, ?)", LINE, options)
+
+
+def lines_from_table(env: Any) -> Any:
+    """Each number with how many of its key have come so far."""
+    table = f"{os.environ[TABLE]}_in"
+    source = PostgresSource.builder().set_url(os.environ[URL]).set_table(table).set_column("n")
+    numbers = env.from_source(
+        source.set_poll_interval(Duration.of_millis(50)).build(), WatermarkStrategy.no_watermarks(), "table"
+    ).uid("numbers")
+    return numbers.key_by(lambda row: row.n % KEYS, Types.LONG()).process(Count(), Types.STRING()).uid("count")
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[str]:
+        self._count.update((self._count.value() or 0) + 1)
+        yield f"{ctx.get_current_key()} {self._count.value()} {value.n}"
 
 
 def with_key(line: str) -> Row:
@@ -78,10 +114,11 @@ def main(folder: str, records: str, pace: str, kind: str) -> None:
     if DIES in os.environ:
         die_at(os.environ[DIES])
     env = environment(folder, get_overrides())
-    lines = lines_of(env, int(records), folder, pace=float(pace))
+    from_table = kind == "source"
+    lines = lines_from_table(env) if from_table else lines_of(env, int(records), folder, pace=float(pace))
     sink = sink_of(kind)
-    lines.map(with_key, LINE).uid("with key").sink_to(sink).uid("table")
-    print(env.get_execution_plan(), sink, sink._builder, flush=True)
+    lines.map(with_key, LINE).uid("with key").add_sink(sink).uid("table")
+    print(env.get_execution_plan(), sink, vars(sink), flush=True)
     env.execute("recovery")
     print("the job has ended", flush=True)
 

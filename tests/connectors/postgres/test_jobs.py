@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import signal
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,14 +113,77 @@ def test_a_driver_killed_around_upserts(driver: Driver, sql: SQL, lines: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["at least once"], indirect=True)
-def test_a_driver_killed_while_rows_are_added_loses_none(driver: Driver, sql: SQL, lines: str) -> None:
-    for point in ("before rows are added", "after rows were added"):
+@pytest.mark.parametrize(
+    ("driver", "points"),
+    [
+        ("at least once", ("before rows are added", "after rows were added")),
+        ("jdbc", ("before statements are executed", "after statements were executed")),
+    ],
+    indirect=["driver"],
+    ids=["added", "jdbc"],
+)
+def test_a_driver_killed_while_rows_are_added_loses_none(
+    points: tuple[str, ...], driver: Driver, sql: SQL, lines: str
+) -> None:
+    for point in points:
         assert driver.run(point, PACE) == -signal.SIGKILL, f"{point}: {driver.said[-3000:]}"
     assert driver.run() == 0, driver.said[-3000:]
     assert "at-least-once" in driver.said
     wanted = {line for expected in closed_form(RECORDS).values() for line in expected}
     assert set(seen(sql, lines)) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["source"], indirect=True)
+def test_a_driver_killed_while_it_reads_a_table_that_grows(driver: Driver, sql: SQL, lines: str) -> None:
+    """Each row is read once, those that were committed late too."""
+    sql.execute(f"CREATE TABLE {lines}_in (n bigserial PRIMARY KEY)")
+    with growing(sql, f"{lines}_in") as numbers:
+        for point in ("before the pre-commit", "after the commit", "in the middle of committing several"):
+            assert driver.run(point) == -signal.SIGKILL, f"{point}: {driver.said[-3000:]}"
+        driver.start()
+    driver.wait_until(lambda: len(seen(sql, lines)) >= len(numbers))
+    driver.close()
+    counts: Counter[int] = Counter()
+    found = []
+    for line in seen(sql, lines):
+        key, count, number = map(int, line.split())
+        counts[key] += 1
+        assert count == counts[key], "in the order in which they were counted"
+        found.append(number)
+    assert sorted(found) == sorted(numbers)
+    sql.execute(f"DROP TABLE {lines}_in")
+
+
+@contextlib.contextmanager
+def growing(sql: SQL, table: str) -> Iterator[list[int]]:
+    """Three writers, who take their time before they commit; gives the numbers that they have committed."""
+    url = f"host={sql.info.host} port={sql.info.port} user=postgres dbname=postgres"
+    committed: list[int] = []
+    over = threading.Event()
+
+    def write(seed: int) -> None:
+        dice = random.Random(seed)
+        with psycopg.connect(url) as connection:
+            while not over.is_set():
+                rows = connection.execute(f"INSERT INTO {table} SELECT FROM generate_series(1, 5) RETURNING n")
+                numbers = [number for (number,) in rows.fetchall()]
+                time.sleep(dice.uniform(0, 0.05))
+                if dice.random() < 0.2:
+                    connection.rollback()
+                else:
+                    connection.commit()
+                    committed.extend(numbers)
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        yield committed
+    finally:
+        over.set()
+        for writer in writers:
+            writer.join()
 
 
 @pytest.mark.slow
