@@ -47,7 +47,6 @@ _LATER = {
             "DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema "
             "KafkaStreamSetSubscriber KafkaStreamSubscriber StreamPatternSubscriber SingleClusterTopicMetadataService"
         ),
-        "jdbc": "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
         "elasticsearch": "ElasticsearchSink Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchEmitter",
         "kinesis": "FlinkKinesisConsumer KinesisStreamsSink KinesisFirehoseSink PartitionKeyGenerator",
         "pulsar": "PulsarSource PulsarSourceBuilder PulsarSink StartCursor StopCursor",
