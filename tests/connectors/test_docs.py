@@ -1,4 +1,4 @@
-"""The programs in the guides to connectors run as they stand, one after the other, against the project's own servers."""
+"""The programs in the guides to connectors run as they stand, one after the other, on the project's own servers."""
 
 from __future__ import annotations
 
