@@ -10,8 +10,8 @@ from beadline.common import Configuration, JobClient, JobExecutionResult, Waterm
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.connectors.cache import Cache
 from beadline.connectors.collections import CollectionSource, SequenceSource
+from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.source import as_source
-from beadline.connectors.text_files import TextFileSource
 from beadline.datastream.data_stream import DataStream
 from beadline.datastream.environment import options
 from beadline.datastream.environment.lending import lends
