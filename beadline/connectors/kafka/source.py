@@ -40,6 +40,7 @@ class KafkaReading:
     :ivar commits: whether the group hears of completed checkpoints
     :ivar auto_commit_seconds: how often the group hears of sealed steps; None for never
     :ivar patience: so long a broker may be away
+    :ivar drops_partitions: whether partitions of a checkpoint that the program no longer asks for are left out
     """
 
     settings: Mapping[str, str]
@@ -54,6 +55,7 @@ class KafkaReading:
     commits: bool = True
     auto_commit_seconds: float | None = None
     patience: float = 60.0
+    drops_partitions: bool = False
 
 
 class KafkaStepSource(StepSource):
@@ -220,11 +222,12 @@ class KafkaStepSource(StepSource):
     def _still_there(self, position: Position) -> Position:
         """A position that some earlier job, or this job before a failure, has got to."""
         subscription, names = self._reading.subscription, position["partitions"]
-        dropped = [name for name in names if not subscription.has(Partition.named(name))]
-        if dropped:
-            _LOG.warning("no longer read, as the program does not ask for them: %s", ", ".join(dropped))
-            kept = {name: offset for name, offset in names.items() if name not in dropped}
-            position = {**position, "partitions": kept}
+        unwanted = [name for name in names if not subscription.has(Partition.named(name))]
+        if unwanted and self._reading.drops_partitions:
+            _LOG.warning("no longer read, as the program does not ask for them: %s", ", ".join(unwanted))
+            position = {**position, "partitions": {name: names[name] for name in names if name not in unwanted}}
+        elif unwanted:
+            _LOG.warning("still read, as the checkpoint has them: %s", ", ".join(unwanted))
         return self._in_range(position)
 
     def _in_range(self, position: Position) -> Position:

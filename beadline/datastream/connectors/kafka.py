@@ -6,10 +6,11 @@ No jar is needed. Properties have the names of Java's clients; what can't be tra
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
+from beadline.api.function import SourceFunction
 from beadline.common.serialization import DeserializationSchema
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.connectors.kafka.offsets import Offsets, Partition, Reset, Subscription
@@ -140,7 +141,7 @@ class KafkaRecordDeserializationSchema:
         """The record of the stream; None for none. Called in the workers."""
         raise NotImplementedError(f"{type(self).__name__} must override deserialize(record)")
 
-    def deserializer(self) -> Any:
+    def deserializer(self) -> Callable[[KafkaRecord], Any]:
         """What is called for every record; asked for once per task."""
         return self.deserialize
 
@@ -293,7 +294,7 @@ class KafkaSourceBuilder:
         return KafkaSource(reading)
 
 
-class FlinkKafkaConsumer(Source):
+class FlinkKafkaConsumer(Source, SourceFunction):
     """Reads topics of Kafka, for programs of PyFlink 1.x: ``env.add_source(FlinkKafkaConsumer(…))``.
 
     It starts from what the group has committed, unless told otherwise.
@@ -319,6 +320,7 @@ class FlinkKafkaConsumer(Source):
         self._reset: Reset = _reset(self._properties)
         self._start = Offsets("committed", self._reset)
         self._commits = True
+        self._drops_partitions = True
         self._settings = _settings(self._properties, "FlinkKafkaConsumer")
         self._produced_type = deserialization_schema.get_produced_type()
 
@@ -348,6 +350,11 @@ class FlinkKafkaConsumer(Source):
         """These offsets; for other partitions, what the group has committed."""
         return self._starting(KafkaOffsetsInitializer.offsets(offsets)._offsets)
 
+    def disable_filter_restored_partitions_with_subscribed_topics(self) -> FlinkKafkaConsumer:
+        """Go on with partitions that a checkpoint has, also if the program does not ask for their topics any more."""
+        self._drops_partitions = False
+        return self
+
     def _starting(self, offsets: Offsets) -> FlinkKafkaConsumer:
         self._start = offsets
         return self
@@ -368,6 +375,7 @@ class FlinkKafkaConsumer(Source):
             commits=self._commits,
             auto_commit_seconds=_auto_commit(self._properties, default="group.id" in self._properties),
             patience=number(self._properties, _TIMEOUT, _MINUTE) / 1000,
+            drops_partitions=self._drops_partitions,
         )
         _check_group(reading)
         return KafkaStepSource(reading)
