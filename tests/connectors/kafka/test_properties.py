@@ -194,7 +194,7 @@ def test_bad_values_of_a_source() -> None:
         complete().set_group_id("g").set_property("commit.offsets.on.checkpoint", "yes").build()
     with pytest.raises(ConfigurationError, match="earliest"):
         complete().set_bounded(KafkaOffsetsInitializer.earliest())
-    with pytest.raises(ConfigurationError, match="regular|unterminated|nothing to repeat"):
+    with pytest.raises(ConfigurationError, match="nothing to repeat"):
         KafkaSource.builder().set_topic_pattern("*")
     with pytest.raises(TypeMismatchError, match="DeserializationSchema"):
         KafkaSource.builder().set_value_only_deserializer(str)  # type: ignore[arg-type]

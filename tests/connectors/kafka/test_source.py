@@ -337,7 +337,7 @@ def test_records_that_vanish_after_the_plan_fail_the_task_and_not_the_job(kafka:
     delete_records(kafka, topic, 0, 8)
     with pytest.raises(InputError, match=f"can't read {topic}-0 from offset 0 on"):
         split_records(source, splits)
-    position, found = read_on(source, {"partitions": {f"{topic}-0": 0}, "stops": {}})  # as after a restart
+    _, found = read_on(source, {"partitions": {f"{topic}-0": 0}, "stops": {}})  # as after a restart
     assert found == ["8", "9"]
     source.stop()
 
@@ -358,12 +358,16 @@ def test_a_topic_that_vanishes(kafka: KafkaServer) -> None:
     source = step_source(made)
     position, _ = read_on(source, source.initial())
     AdminClient({"bootstrap.servers": kafka.address}).delete_topics([topic])[topic].result(30)
-    until = time.monotonic() + 60
     with pytest.raises(InputError, match=topic):
-        while time.monotonic() < until:
-            source.plan(position, 10, 1)
-            time.sleep(0.05)
+        plan_for_a_minute(source, position)
     source.stop()
+
+
+def plan_for_a_minute(source: StepSource, position: Position) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        source.plan(position, 10, 1)
+        time.sleep(0.05)
 
 
 def test_a_broker_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
