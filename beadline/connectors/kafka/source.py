@@ -228,7 +228,15 @@ class KafkaStepSource(StepSource):
             position = {**position, "partitions": {name: names[name] for name in names if name not in unwanted}}
         elif unwanted:
             _LOG.warning("still read, as the checkpoint has them: %s", ", ".join(unwanted))
-        return self._in_range(position)
+        return self._in_range(self._with_stops(position))
+
+    def _with_stops(self, position: Position) -> Position:
+        """The program may have begun to ask for an end since, or no longer do so."""
+        if self._reading.stop is None:
+            return {**position, "stops": {}}
+        missing = [name for name in position["partitions"] if name not in position["stops"]]
+        stops = self._resolved(self._reading.stop, map(Partition.named, missing)) if missing else {}
+        return {**position, "stops": {**position["stops"], **{at.name: stop for at, stop in stops.items()}}}
 
     def _in_range(self, position: Position) -> Position:
         """The position, with other offsets where the broker does not have those that are wanted any more."""

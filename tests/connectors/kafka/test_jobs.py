@@ -132,11 +132,7 @@ def test_a_savepoint_goes_on_with_another_parallelism(
     for partition in range(4):
         write(kafka, topic, [f"new {partition}"], partition)
     second = builder(kafka, topic).set_bounded(LATEST)
-    # What the savepoint has counts, and not where a new job would start. Its stops were none.
-    env = program(parallelism[1], second, **{"execution.state-recovery.path": savepoint})
-    client = env.execute_async("first")
-    sink.wait_for(404, 60)
-    client.cancel().result()
+    program(parallelism[1], second, **{"execution.state-recovery.path": savepoint}).execute("first")
     sink.assert_exactly([*expected, *(f"new {partition}" for partition in range(4))])
 
 
