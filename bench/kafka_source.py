@@ -25,7 +25,8 @@ def fill(servers: str, records: int, partitions: int) -> None:
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(30)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(30)
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.size": 1 << 20})
     for number in range(records):
         value = f"key-{number % 100_000},{number},{'x' * 80}".encode()
@@ -92,7 +93,8 @@ def job(servers: str, records: int, parallelism: int) -> float:
 
     from confluent_kafka.admin import AdminClient
 
-    partitions = AdminClient({"bootstrap.servers": servers}).list_topics(TOPIC, timeout=30).topics[TOPIC].partitions
+    admin = AdminClient({"bootstrap.servers": servers})
+    partitions = admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions
     part = records // 10 // len(partitions)
     read(KafkaOffsetsInitializer.offsets({KafkaTopicPartition(TOPIC, number): part for number in partitions}))
     count, seconds = read(KafkaOffsetsInitializer.latest())

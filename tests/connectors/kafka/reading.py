@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,8 +26,8 @@ def new_topic(kafka: KafkaServer, partitions: int = 1, name: str | None = None) 
     from confluent_kafka.admin import AdminClient, NewTopic
 
     topic = name or named("topic")
-    made = AdminClient({"bootstrap.servers": kafka.address}).create_topics([NewTopic(topic, partitions, 1)])
-    made[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
     return topic
 
 
@@ -118,12 +119,15 @@ def split_records(source: StepSource, splits: Iterable[Any]) -> list[Any]:
     return found
 
 
-def read_on(source: StepSource, position: Position, rows: int = 1000) -> tuple[Position, list[str]]:
-    """Read what is there now: where it ends, and the records."""
+def read_on(
+    source: StepSource, position: Position, rows: int = 1000, at_least: int = 0
+) -> tuple[Position, list[str]]:
+    """Read what is there now, and wait for so many records: where that ends, and the records."""
     found: list[str] = []
+    until = time.monotonic() + 60
     while True:
         end, splits = source.plan(position, rows, 1)
-        if not splits:
+        if not splits and (len(found) >= at_least or time.monotonic() > until):
             return position, found
         position = end
         found += [record for _, record in split_records(source, splits)]

@@ -68,9 +68,9 @@ def test_the_latest_offsets_are_those_of_the_start(kafka: KafkaServer) -> None:
     position, splits = source.plan(source.initial(), 100, 1)
     assert [split.split.end - split.split.start for split in splits] == [0], "a step that keeps where it started"
     write(kafka, topic, range(10, 15))
-    again, _ = source.plan(source.initial(), 100, 1)  # the step was lost, and there was no checkpoint
-    assert again == {"partitions": {f"{topic}-0": 15}, "stops": {}}
-    assert read_on(source, position)[1] == numbers(range(10, 15))
+    # The step was lost, and there was no checkpoint.
+    assert read_on(source, source.initial(), at_least=5)[1] == numbers(range(10, 15))
+    assert read_on(source, position, at_least=5)[1] == numbers(range(10, 15))
     source.stop()
 
 
@@ -135,7 +135,7 @@ def test_an_unbounded_source_may_stop(kafka: KafkaServer) -> None:
     position, found = read_on(source, source.initial())
     assert not source.finished(position)
     write(kafka, topic, range(5, 20))
-    position, more = read_on(source, position)
+    position, more = read_on(source, position, at_least=3)
     assert found + more == numbers(range(8))
     assert source.finished(position)
     source.stop()
@@ -170,8 +170,7 @@ def test_topics_by_pattern_and_new_ones(kafka: KafkaServer) -> None:
     assert found == ["a"]
     new_topic(kafka, name=f"{prefix}-us")
     write(kafka, f"{prefix}-us", ["b", "c"])
-    time.sleep(0.02)
-    position, found = read_on(source, position)
+    position, found = read_on(source, position, at_least=2)
     assert found == ["b", "c"]
     assert source.parts(position) == [f"{prefix}-eu-0", f"{prefix}-us-0"]
     source.stop()
@@ -184,10 +183,10 @@ def test_new_partitions_are_read_from_their_beginning(kafka: KafkaServer) -> Non
     made = builder(kafka, topic, start=KafkaOffsetsInitializer.latest())
     source = step_source(made.set_property("partition.discovery.interval.ms", "10"))
     position, _ = source.plan(source.initial(), 10, 1)
-    AdminClient({"bootstrap.servers": kafka.address}).create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
     write(kafka, topic, ["x"], 1)
-    time.sleep(0.02)
-    position, found = read_on(source, position)
+    position, found = read_on(source, position, at_least=1)
     assert found == ["x"]
     assert position["partitions"] == {f"{topic}-0": 0, f"{topic}-1": 1}
     source.stop()
@@ -299,7 +298,7 @@ def test_an_open_transaction_holds_back_what_comes_after_it(kafka: KafkaServer) 
     position, found = read_on(source, source.initial())
     assert found == numbers(range(3))
     writer.commit_transaction(30)
-    assert read_on(source, position)[1] == numbers(range(3, 7))
+    assert read_on(source, position, at_least=4)[1] == numbers(range(3, 7))
     source.stop()
 
 
@@ -357,7 +356,8 @@ def test_a_topic_that_vanishes(kafka: KafkaServer) -> None:
     )
     source = step_source(made)
     position, _ = read_on(source, source.initial())
-    AdminClient({"bootstrap.servers": kafka.address}).delete_topics([topic])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    admin.delete_topics([topic])[topic].result(30)
     with pytest.raises(InputError, match=topic):
         plan_for_a_minute(source, position)
     source.stop()
