@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -95,7 +95,8 @@ class _Reading:
         self.next = messages[-1].offset() + 1
         if self.next >= self.range.end:
             self.done = True
-            cut = bisect_left(messages, self.range.end, key=Message.offset)
+            offset: Callable[[Any], Any] = Message.offset
+            cut = bisect_left(messages, self.range.end, key=offset)
             self.messages += messages[:cut]
             return messages[cut:]
         self.messages += messages
@@ -231,7 +232,8 @@ class WorkerConsumer:
             return
         topics = {partition.topic for partition in self._standings}
         if topics == {first.topic}:
-            for number, run in groupby(messages, Message.partition):
+            number_of: Callable[[Any], Any] = Message.partition
+            for number, run in groupby(messages, number_of):
                 yield Partition(first.topic, number), list(run)
             return
         for partition, run in groupby(messages, _partition_of):

@@ -360,7 +360,7 @@ class FlinkKafkaConsumer(Source, SourceFunction):
         return self
 
     def get_produced_type(self) -> TypeInformation:
-        return self._produced_type
+        return self._schema.get_produced_type()
 
     def _make_source(self) -> KafkaStepSource:
         reading = KafkaReading(
