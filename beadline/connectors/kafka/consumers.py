@@ -43,6 +43,7 @@ _MOST_WAITING = 50_000
 _MOST_BUFFERED = 200_000
 _AT_A_TIME = 10_000
 _WAIT_SECONDS = 0.2
+_TELL_EVERY_SECONDS = 10.0
 _IDLE_SECONDS = 300.0
 _MOST_PER_SOURCE = 8
 # The client goes on trying by itself.
@@ -203,12 +204,16 @@ class WorkerConsumer:
     def _fetch(self, readings: dict[Partition, _Reading]) -> None:
         """Wait for messages, and deal them out."""
         missing = sum(each.range.end - each.next for each in readings.values() if not each.done)
-        deadline = time.monotonic() + self._patience
         messages = self._consumer.consume(min(missing, _AT_A_TIME), 0)
+        began = told = time.monotonic()
         while not messages:
             messages = self._consumer.consume(1, _WAIT_SECONDS)
-            if not messages and time.monotonic() > deadline:
+            now = time.monotonic()
+            if not messages and now - began > self._patience:
                 raise self._lost(readings)
+            if not messages and now - told > _TELL_EVERY_SECONDS:
+                told = now
+                _LOG.warning("Kafka at %s has sent nothing for %.0f s%s", self._servers, now - began, self._why())
         for partition, run in self._runs(messages):
             run = self._without_errors(run, partition)
             standing = self._standings.get(partition)
@@ -275,11 +280,13 @@ class WorkerConsumer:
 
     def _lost(self, readings: dict[Partition, _Reading]) -> InputError:
         missing = next(each.range for each in readings.values() if not each.done)
-        trouble = f": {self._trouble.str()}" if self._trouble is not None else ""
         return InputError(
-            f"Kafka at {self._servers} has sent nothing for {self._patience:.0f} s (default.api.timeout.ms){trouble}. "
-            f"What is missing is {missing}"
+            f"Kafka at {self._servers} has sent nothing for {self._patience:.0f} s (default.api.timeout.ms)"
+            f"{self._why()}. What is missing is {missing}"
         )
+
+    def _why(self) -> str:
+        return f": {self._trouble.str()}" if self._trouble is not None else ""
 
 
 def _partition_of(message: Any) -> Partition:
