@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.services import kafka as kafka
+from tests.services import postgres as postgres
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
