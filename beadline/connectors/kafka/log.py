@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import threading
+from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from beadline.connectors.kafka.producers import Producing
 from beadline.connectors.kafka.topics import check_topics
 from beadline.connectors.transactions import Entry, Log
-from beadline.errors import ConfigurationError
 
 _DURABLE = ("all", "-1")
 
@@ -22,7 +22,7 @@ class KafkaLog(Log):
 
     :ivar config: settings of librdkafka
     :ivar topics: those that are known beforehand
-    :ivar log_failures_only: records that can't be delivered are reported and left out
+    :ivar log_failures_only: records that can't be delivered are reported in the log and left out
     """
 
     config: dict[str, Any]
@@ -34,19 +34,12 @@ class KafkaLog(Log):
         return f"<KafkaLog at {self.config.get('bootstrap.servers')}>"
 
     def check(self) -> None:
-        check_topics(self._producing(), self.topics)
+        with self._borrowed() as producing:
+            check_topics(producing, self.topics)
 
     def append(self, entry: Entry, batches: Iterator[list[Any]]) -> None:
-        producing = self._producing()
-        try:
+        with self._borrowed() as producing:
             producing.send(batches)
-        except (OSError, ConfigurationError) as error:
-            if not self.log_failures_only:
-                raise
-            producing.report(error)
-
-    def _producing(self) -> Producing:
-        return kept(self.producer_config())
 
     def producer_config(self) -> dict[str, Any]:
         """Idempotent, so that the client's own retries leave neither doubles nor another order; unless the program wants
@@ -54,15 +47,19 @@ class KafkaLog(Log):
         acks = str(self.config.get("acks", "all")).lower()
         return {"enable.idempotence": acks in _DURABLE, **self.config}
 
+    @contextmanager
+    def _borrowed(self) -> Iterator[Producing]:
+        """A producer that this process keeps, for the time being. One that has failed is not used again; a forked
+        process makes its own."""
+        config = self.producer_config()
+        settings = frozenset((name, str(value)) for name, value in config.items())
+        free = _FREE.setdefault((os.getpid(), self.log_failures_only, settings), deque())
+        try:
+            producing = free.pop()
+        except IndexError:
+            producing = Producing(config, self.log_failures_only)
+        yield producing
+        free.append(producing)
 
-_KEPT: dict[tuple[int, frozenset[tuple[str, str]]], Producing] = {}
-_LOCK = threading.Lock()
 
-
-def kept(config: dict[str, Any]) -> Producing:
-    """The producer with these settings that this process keeps. A forked process makes its own."""
-    key = os.getpid(), frozenset((name, str(value)) for name, value in config.items())
-    with _LOCK:
-        if key not in _KEPT:
-            _KEPT[key] = Producing(config)
-        return _KEPT[key]
+_FREE: dict[tuple[int, bool, frozenset[tuple[str, str]]], deque[Producing]] = {}

@@ -45,16 +45,18 @@ _LASTING = {
 
 
 class Producing:
-    """A producer, and what it could not deliver.
+    """A producer, and what it could not deliver. For one thread at a time.
 
     :param config: settings of librdkafka
+    :param lenient: records that can't be delivered are reported in the log, and the others are written
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], lenient: bool = False) -> None:
+        self._lenient = lenient
         self.servers = str(config.get("bootstrap.servers", ""))
         self._failures: list[tuple[Any, str]] = []
         self._failed = 0
-        self._trouble = ""
+        self.trouble = ""
         self.producer = _make(
             {
                 **_DEFAULTS,
@@ -73,7 +75,7 @@ class Producing:
 
     def _in_trouble(self, error: Any) -> None:
         """The client goes on trying by itself; this is for the message if it ends in failure."""
-        self._trouble = error.str()
+        self.trouble = error.str()
 
     def send(self, batches: Iterator[list[Any]]) -> int:
         """Write all rows and wait until they are delivered; gives how many there were.
@@ -90,7 +92,7 @@ class Producing:
                     self._produce_when_there_is_room(topic, value, key, partition, None, None, timestamp, headers)
             count += len(rows)
             poll(0)
-            if self._failures:
+            if self._failures and not self._lenient:
                 break
         self.flush()
         return count
@@ -104,12 +106,12 @@ class Producing:
                 return self.producer.produce(*message)  # type: ignore[no-any-return]
             except BufferError:
                 if time.monotonic() > deadline:
-                    raise OSError(f"{self.servers} takes no records: the buffer stays full. {self._trouble}") from None
+                    raise OSError(f"{self.servers} takes no records: the buffer stays full. {self.trouble}") from None
 
     def flush(self) -> None:
         """Each record is delivered or given up when the delivery timeout is over, so this comes to an end."""
         while self.producer.flush(1.0):
-            if self._failures:
+            if self._failures and not self._lenient:
                 self.producer.purge()
         self.check()
 
@@ -117,10 +119,12 @@ class Producing:
         """Raise if anything could not be delivered."""
         if not self._failures:
             return
-        error, place = self._failures[0]
-        failed = self._failed
+        (error, place), failed = self._failures[0], self._failed
         self._failures, self._failed = [], 0
-        raise as_error(error, f"{failed} records could not be written to Kafka, the first to {place}", self._trouble)
+        problem = as_error(error, f"{failed} records could not be written to Kafka, the first to {place}", self.trouble)
+        if not self._lenient:
+            raise problem
+        _LOG.error("%s", problem)
 
 
 def _make(config: Mapping[str, Any]) -> Any:
