@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(name="kafka", help="Look after what jobs leave in Kafka.", no_args_is_help=True)
 transactions = typer.Typer(
     name="transactions",
-    help="Transactions that are open. Until they end, read_committed consumers see nothing that was written after them.",
+    help="Open transactions. Until they end, read_committed consumers see nothing that was written after them.",
     no_args_is_help=True,
 )
 app.add_typer(transactions)

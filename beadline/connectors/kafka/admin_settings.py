@@ -34,6 +34,15 @@ _ELSEWHERE = {
 }
 
 
+class Secret(str):
+    """A text that no representation shows: kafka-python logs its settings."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
 def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``KafkaAdminClient``, from settings of librdkafka. What is not about the connection is left out.
 
@@ -47,6 +56,9 @@ def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     if "bootstrap.servers" not in config:
         raise ConfigurationError("No Kafka broker is named: set 'bootstrap.servers'.")
     settings: dict[str, Any] = {there: config[here] for here, there in _SAME.items() if here in config}
+    for name in ("sasl_plain_password", "ssl_password"):
+        if name in settings:
+            settings[name] = Secret(settings[name])
     settings["bootstrap_servers"] = str(config["bootstrap.servers"]).split(",")
     if "security_protocol" in settings:
         settings["security_protocol"] = str(settings["security_protocol"]).upper()

@@ -274,7 +274,15 @@ def _connect(settings: Mapping[str, Any]) -> Any:
             "Transactions of Kafka need kafka-python: pip install 'beadline[kafka]' (here and on the workers)."
         ) from None
     _check_names()
-    client = KafkaAdminClient(**settings)
+    client = KafkaAdminClient.__new__(KafkaAdminClient)
+    try:
+        client.__init__(**settings)
+    except BaseException:
+        # It has a thread by now, and its own close() does nothing for a client that is half made.
+        with contextlib.suppress(Exception):
+            client._client.close()
+            client._net.stop()
+        raise
     missing = [name for name in ("run", "send") if not callable(getattr(client._manager, name, None))]
     cluster = client._manager.cluster
     if missing or not isinstance(getattr(cluster, "_coordinators", None), dict):

@@ -42,8 +42,8 @@ class KafkaLog(Log):
             producing.send(batches)
 
     def producer_config(self) -> dict[str, Any]:
-        """Idempotent, so that the client's own retries leave neither doubles nor another order; unless the program wants
-        fewer acknowledgements than that needs."""
+        """Idempotent, so that the client's own retries leave neither doubles nor another order; unless the program
+        wants fewer acknowledgements than that needs."""
         acks = str(self.config.get("acks", "all")).lower()
         return {"enable.idempotence": acks in _DURABLE, **self.config}
 

@@ -32,7 +32,7 @@ _DEFAULTS = {
 _LASTING = {
     "MSG_SIZE_TOO_LARGE": "Raise 'max.request.size' of the sink and 'max.message.bytes' of the topic.",
     "TOPIC_AUTHORIZATION_FAILED": "Give the user of this job the right to write to the topic.",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Give the user of this job the right to write under its transactional ids.",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "Give the user of this job the right to use its transactional ids.",
     "CLUSTER_AUTHORIZATION_FAILED": "Give the user of this job the right to write idempotently to the cluster.",
     "_UNKNOWN_TOPIC": "Create the topic, or let the broker create topics (auto.create.topics.enable).",
     "UNKNOWN_TOPIC_OR_PART": "Create the topic, or let the broker create topics (auto.create.topics.enable).",
@@ -40,7 +40,7 @@ _LASTING = {
     "TOPIC_EXCEPTION": "The topic's name is not valid.",
     "_AUTHENTICATION": "Look at the user, the password and the mechanism of the log-in.",
     "SASL_AUTHENTICATION_FAILED": "Look at the user, the password and the mechanism of the log-in.",
-    "INVALID_TRANSACTION_TIMEOUT": "Lower 'transaction.timeout.ms', or raise 'transaction.max.timeout.ms' of the broker.",
+    "INVALID_TRANSACTION_TIMEOUT": "Lower 'transaction.timeout.ms' or raise the broker's 'transaction.max.timeout.ms'.",
 }
 
 

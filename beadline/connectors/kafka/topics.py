@@ -26,8 +26,8 @@ def check_topics(producing: Producing, topics: Iterable[str]) -> None:
         while (problem := _ask(producing, topic).topics[topic].error) is not None:
             if time.monotonic() > deadline:
                 raise ConfigurationError(
-                    f"The sink can't write to Kafka topic '{topic}' at {producing.servers}: {problem.str()}. Create it, "
-                    "or let the broker create topics (auto.create.topics.enable)."
+                    f"The sink can't write to Kafka topic '{topic}' at {producing.servers}: {problem.str()}. "
+                    "Create it, or let the broker create topics (auto.create.topics.enable)."
                 )
             time.sleep(0.1)
 

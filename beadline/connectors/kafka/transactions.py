@@ -173,8 +173,8 @@ def _unknown(handle: dict[str, Any], told: Described | None) -> TransactionUnkno
     problem = "has forgotten the id ('transactional.id.expiration.ms', 7 days unless it is set)"
     if told is not None:
         problem = (
-            f"knows the id in state {told.state} of producer {told.producer_id}, epoch {told.epoch}, and not of producer "
-            f"{handle['producer']}, epoch {handle['epoch']}"
+            f"knows the id in state {told.state} of producer {told.producer_id}, epoch {told.epoch}, and not of "
+            f"producer {handle['producer']}, epoch {handle['epoch']}"
         )
     return TransactionUnknownError(
         f"Nobody can tell whether Kafka transaction {handle['id']} was committed: the broker {problem}. It was written "

@@ -63,9 +63,7 @@ class KafkaRecordSerializationSchema(SerializationSchema):
 
     def _encoder(self) -> RecordEncoder:
         if self._value is None:
-            raise ConfigurationError(
-                "Make a KafkaRecordSerializationSchema with KafkaRecordSerializationSchema.builder()."
-            )
+            raise ConfigurationError("A KafkaRecordSerializationSchema is made with its builder().")
         selector = self._topic_selector
         return RecordEncoder(
             self._topic,
@@ -237,8 +235,8 @@ class KafkaSinkBuilder:
             raise ConfigurationError("KafkaSink: say how records are written: set_record_serializer().")
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE and self._prefix is None:
             raise ConfigurationError(
-                "KafkaSink: DeliveryGuarantee.EXACTLY_ONCE needs set_transactional_id_prefix(), with a text that no other "
-                "sink of this Kafka cluster uses."
+                "KafkaSink: DeliveryGuarantee.EXACTLY_ONCE needs set_transactional_id_prefix(), with a text that no "
+                "other sink of this Kafka cluster uses."
             )
         _settings(self._properties, self._guarantee)  # what can't work is refused here
         return KafkaSink(self)
@@ -337,8 +335,6 @@ def _make(
     if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         assert prefix is not None
         if log_failures_only:
-            raise ConfigurationError(
-                "set_log_failures_only(True) loses records: use another semantic than EXACTLY_ONCE."
-            )
+            raise ConfigurationError("set_log_failures_only(True) loses records: it can't be had with EXACTLY_ONCE.")
         return TransactionalSink(KafkaTransactions(settings, topics, timeout), encoder, prefix)
     return LogSink(KafkaLog(settings, topics, log_failures_only), encoder)
