@@ -155,12 +155,12 @@ def _found(coordinator: Coordinator, prefix: str | None, states: list[str] | Non
 def _connected(servers: str, command_config: Path | None) -> Iterator[Coordinator]:
     """Problems are reported in one sentence, and end the command."""
     from beadline.connectors.kafka.coordinator import Coordinator
-    from beadline.connectors.kafka.properties import producer_settings, read_properties
+    from beadline.connectors.kafka.producers import producer_settings
     from beadline.errors import BeadlineError
 
     coordinator = None
     try:
-        properties = read_properties(command_config) if command_config is not None else {}
+        properties = _read(command_config) if command_config is not None else {}
         coordinator = Coordinator(producer_settings({**properties, "bootstrap.servers": servers}), patience=15)
         yield coordinator
     except (BeadlineError, OSError) as error:
@@ -169,6 +169,17 @@ def _connected(servers: str, command_config: Path | None) -> Iterator[Coordinato
     finally:
         if coordinator is not None:
             coordinator.close()
+
+
+def _read(path: Path) -> dict[str, str]:
+    """A properties file of Java, as Kafka's own tools take it."""
+    lines = path.read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    properties = {}
+    for line in map(str.strip, lines):
+        if line and line[0] not in "#!":
+            name, _, value = line.partition("=")
+            properties[name.strip()] = value.strip()
+    return properties
 
 
 # -- how things look

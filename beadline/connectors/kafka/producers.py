@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from beadline.connectors.kafka.properties import client_settings
 from beadline.errors import ConfigurationError, EnvironmentSetupError
 
 _LOG = logging.getLogger("beadline.kafka")
@@ -42,6 +43,15 @@ _LASTING = {
     "SASL_AUTHENTICATION_FAILED": "Look at the user, the password and the mechanism of the log-in.",
     "INVALID_TRANSACTION_TIMEOUT": "Lower 'transaction.timeout.ms' or raise the broker's 'transaction.max.timeout.ms'.",
 }
+
+
+def producer_settings(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of librdkafka for these properties of Java's producer."""
+    settings: dict[str, Any] = dict(client_settings(properties, "producer"))
+    # It has two names there, and only one of them may be given.
+    if "delivery.timeout.ms" in settings:
+        settings["message.timeout.ms"] = settings.pop("delivery.timeout.ms")
+    return settings
 
 
 class Producing:

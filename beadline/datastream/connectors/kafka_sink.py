@@ -12,7 +12,7 @@ from beadline.common.serialization import SerializationSchema
 from beadline.common.typeinfo import TypeInformation
 from beadline.connectors.kafka.encoding import Headers, RecordEncoder
 from beadline.connectors.kafka.log import KafkaLog
-from beadline.connectors.kafka.properties import producer_settings
+from beadline.connectors.kafka.producers import producer_settings
 from beadline.connectors.kafka.transactions import KafkaTransactions
 from beadline.connectors.sink import StagedSink
 from beadline.connectors.transactions import LogSink, TransactionalSink
