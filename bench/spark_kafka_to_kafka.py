@@ -1,8 +1,8 @@
 """Spark's own way from Kafka to Kafka, which is at-least-once: the same sums, with state in Python.
 
-    python bench/spark_kafka_to_kafka.py SERVERS SOURCE TARGET --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0
+    python bench/spark_kafka_to_kafka.py SERVERS SOURCE TARGET --packages GROUP:spark-sql-kafka-0-10_2.13:VERSION
 
-The last line is JSON: seconds of the query from start() to its end, and of the session's start.
+The last line is JSON: seconds of the query, from start() to its end.
 """
 
 from __future__ import annotations
