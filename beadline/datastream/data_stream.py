@@ -259,19 +259,22 @@ class DataStream(OperatorSettings):
         return self._apply("Projection", spec, output, self._edges[0].source.parallelism)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Event time begins here."""
+        """Event time begins here, with one generator per subtask. For one per part of a source, such as a partition of
+        Kafka, give the strategy to ``from_source``."""
+        if isinstance(watermark_strategy, WatermarkStrategy) and watermark_strategy.alignment is not None:
+            raise UnsupportedFeatureError(
+                f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) makes sources wait for each other, "
+                "and assign_timestamps_and_watermarks() is not at a source: give the strategy to from_source()."
+            )
+        return self._with_event_time(watermark_strategy)
+
+    def _with_event_time(self, watermark_strategy: WatermarkStrategy, at_source: bool = False) -> DataStream:
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeMismatchError(f"a WatermarkStrategy is needed, got {watermark_strategy!r}")
-        if watermark_strategy.alignment is not None:
-            raise UnsupportedFeatureError(
-                f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) is not supported by Beadline: "
-                "each step reads from every source, and none waits for another. Remove the call: results are the same, "
-                "but more records of the source that is ahead wait in state."
-            )
         if watermark_strategy.kind != "generator" and self.get_execution_config().get_auto_watermark_interval() == 0:
             watermark_strategy = watermark_strategy.without_watermarks()
         node = self._edges[0].source
-        spec = specs.TimestampsSpec(watermark_strategy, watermark_every(self._env._configuration))
+        spec = specs.TimestampsSpec(watermark_strategy, watermark_every(self._env._configuration), at_source)
         stream = self._apply("Timestamps/Watermarks", spec, self._type, node.parallelism)
         stream._edges[0].source.single = node.single and len(self._edges) == 1
         return stream

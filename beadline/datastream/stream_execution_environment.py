@@ -10,8 +10,8 @@ from beadline.common import Configuration, JobClient, JobExecutionResult, Waterm
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.connectors.cache import Cache
 from beadline.connectors.collections import CollectionSource, SequenceSource
+from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.source import as_source
-from beadline.connectors.text_files import TextFileSource
 from beadline.datastream.data_stream import DataStream
 from beadline.datastream.environment import options
 from beadline.datastream.environment.lending import lends
@@ -19,7 +19,7 @@ from beadline.datastream.environment.settings import EnvironmentSettings
 from beadline.datastream.environment.typed_collections import typed_elements
 from beadline.datastream.streams.cached import resolve_caches
 from beadline.datastream.streams.source import SourceStream
-from beadline.errors import UnsupportedFeatureError
+from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.graph.plan import Plan, execution_plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Edge, Forward, Node, SourceSpec, Spec
@@ -150,16 +150,35 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """Read from a connector's source, or from a reader of PySpark's streaming data source API."""
-        made = as_source(source)
+        """Read from a connector's source, or from a reader of PySpark's streaming data source API.
+
+        A source with parts, such as the partitions of Kafka, has a watermark generator for each of them.
+        """
+        return self._source_stream(source, watermark_strategy, source_name, type_info)
+
+    def _source_stream(
+        self,
+        source: Any,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None,
+        call: str = "from_source",
+    ) -> DataStream:
+        made = as_source(source, call)
         own_type = getattr(source, "_produced_type", None)
         produced = type_info or own_type or Types.PICKLED_BYTE_ARRAY()
         spec = SourceSpec(made, typed=produced == own_type)
         stream = self._stream(self._add_node(source_name, spec, produced, []))
-        plain = watermark_strategy.timestamp_assigner is None and watermark_strategy.alignment is None
-        if watermark_strategy.kind == "none" and plain:
-            return stream
-        timed = stream.assign_timestamps_and_watermarks(watermark_strategy)
+        if watermark_strategy.kind == "none":
+            if watermark_strategy.alignment is not None:
+                raise ConfigurationError(
+                    f"source '{source_name}': with_watermark_alignment({watermark_strategy.alignment.group!r}, …) compares "
+                    "watermarks, and this strategy makes none. Start from for_monotonous_timestamps(), "
+                    "for_bounded_out_of_orderness() or for_generator()."
+                )
+            if watermark_strategy.timestamp_assigner is None:
+                return stream
+        timed = stream._with_event_time(watermark_strategy, at_source=True)
         # Settings that the program makes on the stream belong to the source.
         return SourceStream(self, timed, stream._edges[0].source)
 
@@ -177,11 +196,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def add_source(
         self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None
     ) -> DataStream:
-        raise UnsupportedFeatureError(
-            f"add_source({type(source_func).__name__}): SourceFunction wraps Java objects in PyFlink; "
-            "use from_source() with a "
-            "DataSourceStreamReader of PySpark"
-        )
+        """Read from a connector of PyFlink 1.x, or from whatever ``from_source`` takes; event time begins later, with
+        ``assign_timestamps_and_watermarks``."""
+        return self._source_stream(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info, "add_source")
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
         raise UnsupportedFeatureError(

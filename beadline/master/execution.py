@@ -20,7 +20,7 @@ from beadline.checkpoint.coordinator.actions import Take
 from beadline.connectors.source import StepSource
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
-from beadline.graph.specs import TimestampsSpec
+from beadline.graph.specs import SourceSpec, TimestampsSpec
 from beadline.master.engines.engine import Descriptor
 from beadline.master.engines.threads import Threads
 from beadline.master.events import Event, StepEnded
@@ -140,6 +140,9 @@ class Execution:
                 continue
             with _naming(reader, position):
                 ends[node], splits[node] = reader.source.plan(position, rows, reader.node.parallelism)
+                if reader.source.parted:
+                    parts = [*reader.source.parts(position), *reader.source.parts(ends[node])]
+                    self.truth.parts.assign(reader.node, parts, splits[node])
                 if reader.source.finished(ends[node]):
                     reader.finished = reader.caught_up = True
                 elif self._has_event_time:
@@ -169,12 +172,18 @@ class Execution:
                     subtasks[node.id] = self.truth.input_of(
                         node,
                         partition,
-                        splits=tuple(planned.splits[node.id][partition :: node.parallelism]) if reader else (),
+                        splits=self._splits(planned, node, partition) if reader else (),
                         ended=(reader.finished or planned.final) if reader else False,
                         caught_up=all(readers[s].caught_up for s in self._sources_of(node)),
                     )
                 inputs.append((level, partition, pickle.dumps(TaskInput(level, partition, subtasks), 5)))
         return inputs
+
+    def _splits(self, planned: Planned, node: PlanNode, subtask: int) -> tuple[Any, ...]:
+        splits = planned.splits[node.id]
+        if isinstance(node.spec, SourceSpec) and node.spec.source.parted:
+            return self.truth.parts.dealt(node.id, subtask, splits)
+        return tuple(splits[subtask :: node.parallelism])
 
     def _sources_of(self, node: PlanNode) -> set[int]:
         if node.is_source:
@@ -197,6 +206,9 @@ class Execution:
         seconds = time.monotonic() - step.started
         subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))
         records = self.truth.seal(step.header.step, subtasks, step.ends)
+        for reader in self._readers:
+            if reader.source.parted:
+                self.truth.parts.keep(reader.node.id, reader.source.parts(step.ends[reader.node.id]))
         self._pacing.sealed(records, seconds, sum(s.touched for s in subtasks), sum(ack.sent_bytes for ack in acks))
         self.final_sealed = step.header.final
         return Sealed(step.header, acks, subtasks, tries, seconds, records)
