@@ -35,7 +35,7 @@ CommandConfig = Annotated[
     typer.Option("--command-config", metavar="FILE", help="A properties file with what the brokers need for a log-in."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]…", help="Transactional ids.", show_default=False)]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Transactional ids.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 
 _COLUMNS = ("transactional id", "state", "producer", "epoch", "age", "timeout", "partitions")

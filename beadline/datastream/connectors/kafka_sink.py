@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from beadline.api.function import SinkFunction
+from beadline.api.sinks import SinkFunction
 from beadline.common.serialization import SerializationSchema
 from beadline.common.typeinfo import TypeInformation
 from beadline.connectors.kafka.encoding import Headers, RecordEncoder
