@@ -29,7 +29,8 @@ PARTITIONS = 4
 def make_topic(servers: str, name: str) -> str:
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
     return name
 
 

@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -65,6 +66,7 @@ class Coordinator:
     """
 
     def __init__(self, config: Mapping[str, Any], patience: float = PATIENCE) -> None:
+        _check_names()
         self._servers = str(config.get("bootstrap.servers", ""))
         self._settings = admin_settings(config)
         self._patience = patience
@@ -267,13 +269,8 @@ def _ask(client: Any, id: str, request: Any) -> Any:
 
 
 def _connect(settings: Mapping[str, Any]) -> Any:
-    try:
-        from kafka import KafkaAdminClient
-    except ImportError:
-        raise EnvironmentSetupError(
-            "Transactions of Kafka need kafka-python: pip install 'beadline[kafka]' (here and on the workers)."
-        ) from None
-    _check_names()
+    from kafka import KafkaAdminClient
+
     client = KafkaAdminClient.__new__(KafkaAdminClient)
     try:
         client.__init__(**settings)
@@ -293,21 +290,37 @@ def _connect(settings: Mapping[str, Any]) -> Any:
 
 def _check_names() -> None:
     """Before anything is sent: does this kafka-python have what this module uses?"""
-    from kafka import KafkaAdminClient
-
+    client = _library()
     wanted = ("_find_coordinator_id", "describe_transactions", "list_transactions", "describe_configs")
-    missing = [name for name in wanted if not callable(getattr(KafkaAdminClient, name, None))]
-    finds = getattr(KafkaAdminClient, "_find_coordinator_id", None)
+    missing = [name for name in wanted if not callable(getattr(client, name, None))]
+    finds = getattr(client, "_find_coordinator_id", None)
     if finds is not None and "key_type" not in inspect.signature(finds).parameters:
         missing.append("_find_coordinator_id(key_type=)")
-    try:
-        from kafka.errors import for_code  # noqa: F401
-        from kafka.protocol.metadata import CoordinatorType  # noqa: F401
-        from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest  # noqa: F401
-    except ImportError as error:
-        missing.append(str(error))
     if missing:
         raise _incompatible(missing)
+
+
+def _library() -> Any:
+    """Import everything that is used here; gives the class of the client."""
+    try:
+        with warnings.catch_warnings():
+            # It reads its own files in a way that Python 3.11 and 3.12 call deprecated.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import kafka
+    except ImportError:
+        raise EnvironmentSetupError(
+            "Transactions of Kafka need kafka-python: pip install 'beadline[kafka]' (here and on the workers)."
+        ) from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from kafka.admin import ConfigResource, ConfigResourceType  # noqa: F401
+            from kafka.errors import for_code  # noqa: F401
+            from kafka.protocol.metadata import CoordinatorType  # noqa: F401
+            from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest  # noqa: F401
+    except ImportError as error:
+        raise _incompatible([str(error)]) from None
+    return kafka.KafkaAdminClient
 
 
 def _incompatible(missing: list[str]) -> EnvironmentSetupError:

@@ -93,6 +93,20 @@ class Producing:
         :raises OSError: some were not, which may be different next time
         :raises ConfigurationError: some were not, and never will be
         """
+        from confluent_kafka import KafkaException
+
+        try:
+            return self._send(batches)
+        except KafkaException as error:
+            raise as_error(error.args[0], f"Records could not be written to Kafka at {self.servers}") from None
+        except SystemError as error:
+            # What the client raises in flush() after a fatal error, with the true error as its cause.
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            problem = error.__cause__.args[0]
+            raise as_error(problem, f"Records could not be written to Kafka at {self.servers}") from None
+
+    def _send(self, batches: Iterator[list[Any]]) -> int:
         produce, poll, count = self.producer.produce, self.producer.poll, 0
         for rows in batches:
             for topic, value, key, partition, timestamp, headers in rows:

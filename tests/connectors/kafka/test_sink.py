@@ -10,6 +10,7 @@ import pytest
 from beadline.common import Configuration, Types, WatermarkStrategy
 from beadline.common.serialization import SerializationSchema, SimpleStringSchema
 from beadline.common.watermark_strategy import TimestampAssigner
+from beadline.connectors.kafka.coordinator import _library
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.kafka_sink import (
     DeliveryGuarantee,
@@ -101,6 +102,7 @@ def test_each_record_is_written_with_its_key(
 @pytest.mark.kafka
 def test_keys_go_to_the_partitions_that_java_gives_them(kafka: KafkaServer) -> None:
     """Java's murmur2 of these names, modulo 7: what kafka-python computes, which follows Java."""
+    _library()
     from kafka.partitioner.default import murmur2
 
     topic = make_topic(kafka, "partitioned", 7)

@@ -148,7 +148,7 @@ def test_the_writer_of_a_stray_can_not_go_on(kafka: KafkaServer, topic: str, tra
         transactions.abort_open(id)
         yield from rows(topic)
 
-    with pytest.raises(OSError, match=r"could not be written to Kafka|after its rows were written"):
+    with pytest.raises(OSError, match=r"could not be written to Kafka.*fenced"):
         transactions.write(id, slow_rows())
     assert open_ids(transactions, id) == []
     assert values(kafka, topic) == []
@@ -221,16 +221,15 @@ def test_a_topic_that_can_not_be_written_to(kafka: KafkaServer) -> None:
 
 
 def test_another_kafka_python_is_refused_by_name(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    import kafka as kafka_python
+    from beadline.connectors.kafka import coordinator
 
-    from beadline.connectors.kafka.coordinator import Coordinator
-
-    monkeypatch.delattr(kafka_python.KafkaAdminClient, "_find_coordinator_id")
+    monkeypatch.delattr(coordinator._library(), "_find_coordinator_id")
     with pytest.raises(EnvironmentSetupError, match="is incompatible: it has no _find_coordinator_id"):
-        Coordinator({"bootstrap.servers": kafka.bootstrap_servers}).describe("any")
+        coordinator.Coordinator({"bootstrap.servers": kafka.bootstrap_servers})
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_a_broker_that_is_away_for_a_while() -> None:
     with KafkaServer() as broker:
         transactions = KafkaTransactions({"bootstrap.servers": broker.bootstrap_servers}, timeout=60_000)
@@ -244,3 +243,6 @@ def test_a_broker_that_is_away_for_a_while() -> None:
         transactions.coordinator._patience = 3
         with pytest.raises(OSError, match=r"Could not commit transaction .* within 3 s"):
             transactions.commit(handle)
+        # kafka-python does not close the sockets of connections that fail: they go here, and not in the next test.
+        transactions.coordinator.close()
+        gc.collect()

@@ -21,9 +21,8 @@ def make_topic(kafka: KafkaServer, name: str, partitions: int = 1) -> str:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     topic = fresh(name)
-    AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).create_topics([NewTopic(topic, partitions, 1)])[
-        topic
-    ].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
     return topic
 
 
