@@ -13,6 +13,7 @@ from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.common import ExecutionConfig, WatermarkStrategy
 from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
+from beadline.connectors.user_sinks.functions import function_sink
 from beadline.datastream.connectors.base import SupportsPreprocessing
 from beadline.datastream.environment.lending import lends
 from beadline.datastream.environment.options import watermark_every
@@ -342,23 +343,25 @@ class DataStream(OperatorSettings):
         return DataStreamSink(self._env, stream._edges[0].source)
 
     def sink_to(self, sink: Any) -> DataStreamSink:
-        """Write to a sink such as :class:`FileSink`."""
+        """Write to a sink such as :class:`FileSink`, or one of your own."""
         make = getattr(sink, "_make_sink", None)
         if make is None:
-            raise UnsupportedFeatureError(f"sink_to() can't write to {type(sink).__name__}; use FileSink or print()")
+            raise UnsupportedFeatureError(
+                f"sink_to() can't write to {type(sink).__name__}; use FileSink, KafkaSink or print(), let "
+                "it extend Sink of beadline.datastream.connectors, or add_sink() for a SinkFunction"
+            )
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
         prepared = self if transformer is None else transformer.apply(self)
         stream = prepared._apply("Sink: Writer", specs.SinkSpec(make(prepared._type)), None)
         return DataStreamSink(self._env, stream._edges[0].source)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Write to a sink of PyFlink 1.x's kind, such as :class:`StreamingFileSink`."""
+        """Write to a sink of PyFlink 1.x's kind, such as :class:`StreamingFileSink`, or to a function of your own: see
+        :mod:`beadline.api.sinks`."""
         if hasattr(sink_func, "_make_sink"):
             return self.sink_to(sink_func)
-        raise UnsupportedFeatureError(
-            f"add_sink({type(sink_func).__name__}): SinkFunction wraps Java objects in PyFlink; use "
-            "sink_to() with a FileSink, or print()"
-        )
+        stream = self._apply("Sink: Unnamed", specs.SinkSpec(function_sink(sink_func)), None)
+        return DataStreamSink(self._env, stream._edges[0].source)
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None

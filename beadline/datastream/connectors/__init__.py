@@ -1,6 +1,6 @@
 """Connectors: the names of ``pyflink.datastream.connectors``."""
 
-from beadline.datastream.connectors.base import DeliveryGuarantee, Sink, Source
+from beadline.datastream.connectors.base import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter, Source
 from beadline.datastream.connectors.file_system import (
     BucketAssigner,
     FileEnumeratorProvider,
@@ -17,6 +17,8 @@ from beadline.datastream.connectors.number_seq import NumberSequenceSource
 
 __all__ = [
     "BucketAssigner",
+    "CommitRequest",
+    "Committer",
     "DeliveryGuarantee",
     "FileEnumeratorProvider",
     "FileSink",
@@ -27,6 +29,7 @@ __all__ = [
     "OutputFileConfig",
     "RollingPolicy",
     "Sink",
+    "SinkWriter",
     "Source",
     "StreamFormat",
     "StreamingFileSink",

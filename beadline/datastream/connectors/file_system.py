@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Self
 from zoneinfo import ZoneInfo
 
-from beadline.api.function import SinkFunction
+from beadline.api.sinks import SinkFunction
 from beadline.common import Duration, Encoder
 from beadline.common.serialization import BulkWriterFactory as BulkWriterFactory
 from beadline.common.serialization import RowDataBulkWriterFactory as RowDataBulkWriterFactory

@@ -11,6 +11,8 @@ from beadline.checkpoint import settings as checkpoint_settings
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from beadline.connectors import sink_settings
+from beadline.connectors.sink_settings import SinkSettings
 from beadline.errors import ConfigurationError
 from beadline.master import engines, failures
 from beadline.master.definition import JobSettings
@@ -65,6 +67,7 @@ _EFFECTIVE = {
     *(checkpoint_settings.KEYS - checkpoint_settings.WITHOUT_EFFECT),
     *backend_settings.KEYS,
     *failures.POISON_KEYS,
+    *sink_settings.KEYS,
     *restart.KEYS,
 }
 # Options set to their only supported value: no warning.
@@ -126,6 +129,7 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         restart=restart.restart_strategy(configuration, checkpointing=checkpoints.enabled),
         poison=failures.PoisonSettings.from_configuration(configuration),
         backend=_backend(configuration),
+        sinks=SinkSettings.from_configuration(configuration),
         dependencies=dependencies or Dependencies(),
     )
 

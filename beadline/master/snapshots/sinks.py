@@ -1,39 +1,45 @@
 """The sinks of a job on the driver: what they have staged, and what waits for which checkpoint.
 
-Without checkpoints, and in at-least-once mode, what a sink finds complete is published when its step is sealed. In
-exactly-once mode it becomes part of the next checkpoint: it is pre-committed before that is written, and published when
-it has completed. Until it is visible, every further checkpoint holds it too: a newer one may complete, and be the one
-that is restored, before that.
+Without checkpoints, in at-least-once mode, and for a sink that can give no more than that, what the sink finds complete
+is published when its step is sealed. Otherwise it becomes part of the next checkpoint: it is pre-committed before that
+is written, and published when it has completed. Until it is visible, every further checkpoint holds it too: a newer one
+may complete, and be the one that is restored, before that. If a system outside has aborted what was pre-committed, the
+output begins its way again, and is in the next checkpoint.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import xxhash
 
-from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.ownership.lease import Fenced
-from beadline.checkpoint.storage.storage import JobStorage
 from beadline.connectors.sink import Committer, Held, StagedSink
-from beadline.graph.plan import Plan
+from beadline.connectors.sink_settings import MAX_STAGED
+from beadline.errors import JobExecutionError
 from beadline.graph.specs import SinkSpec
-from beadline.master.engines.engine import Engine
+from beadline.master.snapshots.calls import Calls
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
+
+if TYPE_CHECKING:
+    from beadline.master.definition import Job
+
+_LOG = logging.getLogger("beadline")
 
 # By the sink's uid: {"staged": …, "committables": […]}; of a checkpoint that is not written yet {"staged": …, "due":
 # [[number, part], …]}.
 SinkData = Mapping[str, Any]
 
-# Up to this many bytes the driver pre-commits itself, a few parts at a time.
-_LIGHT = 32 << 20
-_THREADS = 8
+# How often what is lost at the end of a job without checkpoints is written again.
+_TRIES = 5
 
 
 @dataclass(eq=False)
@@ -56,20 +62,15 @@ class _Output:
 class Sinks:
     """All committers of a job.
 
-    :param storage: of the job; knows whether another driver has it, and is asked before anything is published without
-        a checkpoint: nothing else keeps a driver that lost its job from publishing
     :param records: the checkpoints that the job may go back to
-    :param with_checkpoints: whether publishing waits for checkpoints
     """
 
-    def __init__(
-        self, plan: Plan, engine: Engine, storage: JobStorage, records: Records, with_checkpoints: bool
-    ) -> None:
+    def __init__(self, job: Job, records: Records) -> None:
+        plan, engine, storage = job.plan, job.engine, job.home.storage
         self._plan = plan
-        self._engine = engine
-        # A group of its own: a step that is run again cancels the tasks of its group, and publishing goes on.
-        self._group = f"beadline-{storage.job_id}-publish"
-        self._with_checkpoints = with_checkpoints
+        self._settings = job.settings.sinks
+        # Knows whether another driver has the job, and is asked before anything is published without a checkpoint:
+        # nothing else keeps a driver that lost its job from publishing.
         self._storage = storage
         self._records = records
         self._committers: dict[str, Committer] = {}
@@ -81,13 +82,26 @@ class Sinks:
         self._promised: dict[int, _Output] = {}
         # Checkpoints that are written at the same time hold the same output: it is pre-committed once.
         self._precommitting = threading.Lock()
+        # A savepoint publishes what the publisher may be publishing.
+        self._publishing = threading.Lock()
+        # What can't become visible any more, by identity, until the master thread hears of it.
+        self._lost: dict[int, Any] = {}
+        self._final = self._told_full = False
+        # Those whose output is published by checkpoints, not by steps.
+        self._waiting: set[str] = set()
         for node in plan.nodes.values():
             if isinstance(node.spec, SinkSpec):
                 sink: StagedSink = node.spec.sink
                 # Two sinks of one job may write to the same place.
-                sink.prepare(xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}".encode()), storage.epoch)
+                run = xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}".encode())
+                folder = storage.output_folder(engine.one_machine) if sink.stages_in_job_folder else ""
+                sink.settings = self._settings
+                sink.prepare(run, storage.epoch, folder)
+                if job.exactly_once and sink.guarantee() == "exactly-once":
+                    self._waiting.add(node.uid)
                 self._committers[node.uid] = sink.committer()
                 self._nodes[node.uid] = node.id
+        self._calls = Calls(engine, storage.job_id, plan)
         self._empty = {uid: committer.snapshot() for uid, committer in self._committers.items()}
 
     def __repr__(self) -> str:
@@ -102,27 +116,45 @@ class Sinks:
 
     def sealed(self, subtasks: list[SubtaskAck], now: int, final: bool) -> None:
         """A step was sealed. Publishes at once what waits for no checkpoint."""
+        self._final = final
         for uid, committer in self._committers.items():
             committer.sealed([p for s in subtasks if s.node == self._nodes[uid] for p in s.staged], now, final)
-            if not self._with_checkpoints:
+            if uid not in self._waiting:
                 self._hand_out(uid, committer.due(at_checkpoint=False))
-        if not self._with_checkpoints:
+        if len(self._waiting) < len(self._committers):
             self._publish_at_once(final)
             self.tidy()
 
     def _publish_at_once(self, final: bool) -> None:
-        """Publish what no checkpoint holds; at the end also what only abandoned checkpoints hold."""
-        ready = {
-            number: output
-            for number, output in self._outputs.items()
-            if not output.released and (final or output.checkpoint is None)
-        }
-        if ready:
+        """Publish what no checkpoint holds; at the end also what only abandoned checkpoints hold. What is lost comes
+        again with the next step; at the end at once."""
+        for _ in range(_TRIES if final else 1):
+            ready = [
+                output
+                for output in self._outputs.values()
+                if output.uid not in self._waiting and not output.released and (final or output.checkpoint is None)
+            ]
+            if not ready:
+                return
             self._storage.check_if_reachable()
-            self._precommit(list(ready.values()))
-            self.publish([(output.uid, output.committable) for output in ready.values()])
-            for number in ready:
-                del self._outputs[number]
+            self._precommit(ready)
+            self.publish([(output.uid, output.committable) for output in ready])
+            again = self._settle(ready)
+        if final and again:
+            raise JobExecutionError(f"{again} transactions of the last step were aborted {_TRIES} times in a row")
+
+    def _settle(self, outputs: list[_Output]) -> int:
+        """Forget output that is visible. What is lost begins its way again; gives how much that is."""
+        lost = 0
+        for output in outputs:
+            if self._lost.pop(id(output.committable), None) is not None:
+                output.part = self._committers[output.uid].again(output.committable)
+                output.committable, output.checkpoint, output.released = None, None, False
+                lost += 1
+            else:
+                del self._outputs[output.number]
+                self._promised.pop(output.number, None)
+        return lost
 
     def _hand_out(self, uid: str, parts: list[Any]) -> None:
         for part in parts:
@@ -196,6 +228,22 @@ class Sinks:
                 finally:
                     committer.sweep(self._not_visible(uid).committables)
 
+    def are_full(self) -> bool:
+        """Whether so much waits for a checkpoint to complete that no further step may begin: if checkpoints fail, the
+        job slows down, and does not fill the disk."""
+        waiting = sum(self._committers[o.uid].weight(o.part) for o in self._outputs.values() if o.uid in self._waiting)
+        waiting += sum(self._committers[uid].staged_size() for uid in self._waiting)
+        is_full = waiting > self._settings.max_staged
+        if is_full and not self._told_full:
+            _LOG.warning(
+                "%d MB of output wait for a checkpoint to complete, and %s allows %d: the job waits too",
+                waiting >> 20,
+                MAX_STAGED,
+                self._settings.max_staged >> 20,
+            )
+        self._told_full = is_full
+        return is_full
+
     def _call(
         self,
         uid: str,
@@ -204,15 +252,8 @@ class Sinks:
         items: list[Any],
         weight: Callable[[Any], int] | None = None,
     ) -> list[Any]:
-        """Call a function on items: in tasks, or here if they are light.
-
-        A checkpoint must not wait for a slot that a slow step may hold for long.
-        """
-        if weight is not None and sum(map(weight, items)) <= _LIGHT:
-            with ThreadPoolExecutor(min(len(items), _THREADS), "beadline-precommit") as threads:
-                return list(threads.map(function, items))
-        what = f"{self._plan.job_name}: {what} the output of '{self._plan.nodes[self._nodes[uid]].name}'"
-        return self._engine.run_each(function, items, self._group, what)
+        what = f"{what} the output of '{self._plan.nodes[self._nodes[uid]].name}'"
+        return self._calls.on_each(what, function, items, weight)
 
     def precommitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot as a checkpoint stores it. Runs alongside the steps."""
@@ -230,7 +271,8 @@ class Sinks:
         outputs = [output for held in data.values() for output in self._outputs_in(held)]
         released = [output for output in outputs if output.released]
         due = [output for output in outputs if output not in released]
-        self.publish([(output.uid, output.committable) for output in released])
+        if self.publish([(output.uid, output.committable) for output in released]):
+            raise SnapshotError("output of an earlier checkpoint was aborted, and is written again: try once more")
         if commits:
             self._precommit(due)
             self._promised.update((output.number, output) for output in due)
@@ -240,7 +282,7 @@ class Sinks:
             parts = [] if commits else [output.part for output in own]
             stored[uid] = {
                 "staged": self._committers[uid].portable(held["staged"], parts),
-                "committables": [output.committable for output in own] if commits else [],
+                "committables": [self._committers[uid].portable_committable(o.committable) for o in own if commits],
             }
         return _with(snapshot, stored)
 
@@ -252,20 +294,33 @@ class Sinks:
             output.released = True
         return [(output.uid, output.committable) for output in ready]
 
-    def publish(self, ready: list[tuple[str, Any]]) -> None:
-        """Runs alongside the steps; may be repeated."""
-        for uid, committer in self._committers.items():
-            own = [committable for owner, committable in ready if owner == uid]
-            if own:
-                self._call(uid, "publish", committer.publisher(), own)
+    def publish(self, ready: list[tuple[str, Any]], recovering: bool = False) -> list[tuple[str, Any]]:
+        """Make output visible. Runs alongside the steps; may be repeated. Gives what is lost."""
+        found = []
+        with self._publishing:
+            for uid, committer in self._committers.items():
+                own = [committable for owner, committable in ready if owner == uid]
+                if own:
+                    lost = committer.publish(own, partial(self._call, uid, "publish"), recovering)
+                    found += [(uid, committable) for committable in lost]
+        self._lost.update((id(committable), committable) for _, committable in found)
+        return found
 
     def published(self, checkpoint: int) -> None:
-        """What was ready at the completion of a checkpoint is visible."""
-        for number, output in list(self._outputs.items()):
-            if output.released and output.checkpoint is not None and output.checkpoint <= checkpoint:
-                del self._outputs[number]
-                self._promised.pop(number, None)
+        """What was ready at the completion of a checkpoint is visible, or lost."""
+        lost = self._settle(
+            [
+                output
+                for output in self._outputs.values()
+                if output.released and output.checkpoint is not None and output.checkpoint <= checkpoint
+            ]
+        )
         self.tidy()
+        if lost and self._final:
+            raise JobExecutionError(
+                f"{lost} transactions were aborted after the last step, before they could be committed: the job goes "
+                f"back to checkpoint {checkpoint}, which holds their rows, to write them again"
+            )
 
     def restore(self, data: SinkData) -> None:
         """Go back to a checkpoint, and publish again what it had pre-committed. No step may be under way.
@@ -277,13 +332,15 @@ class Sinks:
 
         A sink that is not in the checkpoint begins from the beginning.
         """
-        self._engine.cancel(self._group)
-        self._engine.wait_until_quiet(self._group)
+        self._calls.stop()
         self._outputs.clear()
+        self._final = False
         for uid, committer in self._committers.items():
             held = data.get(uid) or self.at_start()[uid]
             committer.restore(held["staged"], [_held(held), self._not_visible(uid), *self._retained(uid)])
-            self.publish([(uid, committable) for committable in held["committables"]])
+            for _, lost in self.publish([(uid, committable) for committable in held["committables"]], recovering=True):
+                self._hand_out(uid, [committer.again(lost)])
+        self._lost.clear()
         self.tidy(idle=True)
 
     def tidy(self, idle: bool = False) -> None:
