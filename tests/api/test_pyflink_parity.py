@@ -134,7 +134,6 @@ MISSING_NAMES = {
     "pyflink.datastream.connectors.elasticsearch": LATER,
     "pyflink.datastream.connectors.hybrid_source": LATER,
     "pyflink.datastream.connectors.jdbc": LATER,
-    "pyflink.datastream.connectors.kafka": LATER,
     "pyflink.datastream.connectors.kinesis": LATER,
     "pyflink.datastream.connectors.pulsar": LATER,
     "pyflink.datastream.connectors.rabbitmq": LATER,

@@ -35,10 +35,12 @@ class Cluster:
     """Answers from brokers. Not to be sent to workers; for one thread.
 
     :param settings: of librdkafka
+    :param patience: no question takes longer than so many seconds
     """
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], patience: float) -> None:
         self._settings = dict(settings)
+        self._seconds = min(_SECONDS, patience)
         self._clients: dict[str, Any] = {}
         self._isolation = settings.get("isolation.level", "read_uncommitted")
         self._trouble: Any = None
@@ -57,11 +59,11 @@ class Cluster:
         """Topics and the numbers of their partitions; without ``names``, all topics that are not Kafka's own."""
         if names is not None:
             return {name: self._partitions_of(name) for name in names}
-        found = self._asked(lambda client: client.list_topics(timeout=_SECONDS))
+        found = self._asked(lambda client: client.list_topics(timeout=self._seconds))
         return {name: sorted(topic.partitions) for name, topic in found.topics.items() if not name.startswith("__")}
 
     def _partitions_of(self, name: str) -> list[int]:
-        topic = self._asked(lambda client: client.list_topics(name, timeout=_SECONDS)).topics[name]
+        topic = self._asked(lambda client: client.list_topics(name, timeout=self._seconds)).topics[name]
         if topic.error is not None:
             code = topic.error.name()
             if code in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"):
@@ -92,7 +94,7 @@ class Cluster:
         wanted = [TopicPartition(topic, number, timestamp) for topic, number in partitions]
         if not wanted:
             return {}
-        answers = self._asked(lambda client: client.offsets_for_times(wanted, timeout=_SECONDS), isolation)
+        answers = self._asked(lambda client: client.offsets_for_times(wanted, timeout=self._seconds), isolation)
         return self._checked(answers)
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
@@ -100,7 +102,7 @@ class Cluster:
         from confluent_kafka import TopicPartition
 
         wanted = [TopicPartition(topic, number) for topic, number in partitions]
-        answers = self._checked(self._asked(lambda client: client.committed(wanted, timeout=_SECONDS)))
+        answers = self._checked(self._asked(lambda client: client.committed(wanted, timeout=self._seconds)))
         return {partition: offset if offset >= 0 else None for partition, offset in answers.items()}
 
     def _checked(self, answers: list[Any]) -> dict[Partition, int]:

@@ -126,7 +126,8 @@ class KafkaStepSource(StepSource):
             return start, []
         self._patience.there()
         self._known.append(planned[0])
-        self._read_from = start if planned[1] else self._read_from
+        if planned[1] and rows > 1:  # with one row it was only asked whether there is more
+            self._read_from = start
         return planned
 
     def _plan(self, start: Position, rows: int) -> tuple[Position, list[PartSplit]]:
@@ -162,7 +163,7 @@ class KafkaStepSource(StepSource):
     @property
     def _brokers(self) -> Cluster:
         if self._cluster is None:
-            self._cluster = Cluster(self._reading.settings)
+            self._cluster = Cluster(self._reading.settings, self._reading.patience)
         return self._cluster
 
     def _begun(self) -> Position:
