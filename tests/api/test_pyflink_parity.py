@@ -35,6 +35,7 @@ MODULES = [
     "datastream.checkpointing_mode",
     "datastream.connectors.base",
     "datastream.connectors.file_system",
+    "datastream.connectors.kafka",
     "datastream.connectors.number_seq",
     "datastream.data_stream",
     "datastream.execution_mode",

@@ -3,6 +3,17 @@
 No jar is needed. Properties have the names of Java's clients; what can't be translated is refused by name.
 """
 
+from beadline.api.function import SourceFunction as SourceFunction
+from beadline.api.sinks import SinkFunction as SinkFunction
+from beadline.common.serialization import DeserializationSchema as DeserializationSchema
+from beadline.common.serialization import SerializationSchema as SerializationSchema
+from beadline.common.typeinfo import TypeInformation as TypeInformation
+from beadline.common.typeinfo import Types as Types
+from beadline.common.types import Row as Row
+from beadline.datastream.connectors.base import Sink as Sink
+from beadline.datastream.connectors.base import Source as Source
+from beadline.datastream.connectors.base import StreamTransformer as StreamTransformer
+from beadline.datastream.connectors.base import SupportsPreprocessing as SupportsPreprocessing
 from beadline.datastream.connectors.kafka_consumer import (
     FlinkKafkaConsumer,
     FlinkKafkaConsumerBase,
