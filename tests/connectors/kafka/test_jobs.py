@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from beadline.datastream.connectors.kafka import (
     KafkaSourceBuilder,
 )
 from beadline.datastream.functions import MapFunction, ProcessFunction
-from beadline.errors import JobExecutionError
+from beadline.errors import InputError, JobExecutionError
 from beadline.services import KafkaServer
 from beadline.testing import VerifyingSink
 from tests.connectors.kafka.reading import builder, committed, named, new_topic, write
@@ -257,6 +258,67 @@ def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
         sink.wait_for(200, 60)
         client.cancel().result()
         sink.assert_exactly([str(number) for number in range(200)])
+
+
+def test_without_a_broker_the_restart_strategy_decides(caplog: pytest.LogCaptureFixture) -> None:
+    env = environment(
+        1,
+        **{
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "1",
+            "restart-strategy.fixed-delay.delay": "1 ms",
+        },
+    )
+    made = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:9").set_topics("a")
+    made.set_value_only_deserializer(SimpleStringSchema()).set_property("default.api.timeout.ms", "500")
+    with caplog.at_level("WARNING", "beadline"), pytest.raises(InputError, match="does not answer"):
+        collected(env, made.build())
+    assert "Trying again" in caplog.text
+    assert "attempt 1 failed: Kafka at 127.0.0.1:9 does not answer" in caplog.text
+
+
+def test_a_password_is_nowhere_to_be_seen(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    made = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:9").set_topics("a")
+    made.set_value_only_deserializer(SimpleStringSchema()).set_properties(
+        {
+            "default.api.timeout.ms": "500",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.jaas.config": f'{module} required username="me" password="TopSecret";',
+        }
+    )
+    source = made.build()
+    env = environment(1, **{"execution.checkpointing.interval": "1 s", "restart-strategy.type": "none"})
+    env.get_checkpoint_config().set_checkpoint_storage_dir(f"file://{tmp_path}")
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka")
+    stream.print()
+    plan = env.get_execution_plan()
+    with caplog.at_level("DEBUG"), pytest.raises(InputError) as caught:
+        env.execute()
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    texts = [plan, caplog.text, repr(source), repr(source._make_source()), "".join(format_exception(caught.value))]
+    assert not any("TopSecret" in text for text in texts)
+    assert not any(b"TopSecret" in content for content in files)
+
+
+class Watermarks(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield value, ctx.timer_service().current_watermark()
+
+
+def test_each_partition_has_a_watermark(kafka: KafkaServer) -> None:
+    """The slow partition holds the watermark back, though the other one is read in the same subtask."""
+    topic = new_topic(kafka, 2)
+    for number in range(50):
+        write(kafka, topic, ["ahead"], 0, timestamp=1_000_000 + number)
+        write(kafka, topic, ["behind"], 1, timestamp=1_000 + number)
+    source = builder(kafka, topic).set_bounded(LATEST).build()
+    env = environment(1, **{"beadline.watermark.records": "1", "beadline.step.max-records": "10"})
+    stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "kafka")
+    with stream.process(Watermarks()).execute_and_collect() as results:
+        found = list(results)
+    assert len(found) == 100
+    assert max(watermark for _, watermark in found) < 1_050
 
 
 @pytest.mark.spark
