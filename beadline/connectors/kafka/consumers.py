@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 from beadline.connectors.kafka.cluster import make_consumer
@@ -39,8 +39,10 @@ _FIXED = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
 }
-_MOST_WAITING = 50_000
-_MOST_BUFFERED = 200_000
+# How much of what comes too early is kept: of partitions that are not read now, and of those that wait for their turn.
+_MOST_WAITING = 50_000, 64 << 20
+_MOST_BUFFERED = 200_000, 128 << 20
+_BLOCK_BYTES = 16 << 20
 _AT_A_TIME = 10_000
 _WAIT_SECONDS = 0.2
 _TELL_EVERY_SECONDS = 10.0
@@ -70,12 +72,22 @@ class _Standing:
 
     :ivar next: the offset that the next range must begin with
     :ivar waiting: messages from there on, read already
+    :ivar size: their bytes
     :ivar log_end: the broker has said that the log ends here
     """
 
     next: int
     waiting: list[Any] = field(default_factory=list)
+    size: int = 0
     log_end: int = -1
+
+    def add(self, messages: list[Any]) -> None:
+        self.waiting += messages
+        self.size += sum(map(len, messages))
+
+    def taken(self) -> list[Any]:
+        messages, self.waiting, self.size = self.waiting, [], 0
+        return messages
 
 
 @dataclass
@@ -85,6 +97,7 @@ class _Reading:
     range: Range
     next: int
     messages: list[Any] = field(default_factory=list)
+    size: int = 0
     done: bool = False
 
     def take(self, messages: list[Any]) -> list[Any]:
@@ -98,18 +111,26 @@ class _Reading:
             self.done = True
             offset: Callable[[Any], Any] = Message.offset
             cut = bisect_left(messages, self.range.end, key=offset)
-            self.messages += messages[:cut]
-            return messages[cut:]
+            messages, rest = messages[:cut], messages[cut:]
+        else:
+            rest = []
         self.messages += messages
-        return []
+        self.size += sum(map(len, messages))
+        return rest
 
     def next_block(self) -> list[Any]:
-        block, self.messages = self.messages[:BATCH], self.messages[BATCH:]
+        """Where a block ends follows from the messages alone, and not from when they came."""
+        cut = BATCH
+        if self.size > _BLOCK_BYTES:
+            sizes = list(accumulate(map(len, self.messages[:BATCH])))
+            cut = min(BATCH, bisect_left(sizes, _BLOCK_BYTES) + 1)
+        block, self.messages = self.messages[:cut], self.messages[cut:]
+        self.size -= sum(map(len, block))
         return block
 
     @property
     def ready(self) -> bool:
-        return len(self.messages) >= BATCH or self.done
+        return len(self.messages) >= BATCH or self.size >= _BLOCK_BYTES or self.done
 
     @property
     def over(self) -> bool:
@@ -154,7 +175,7 @@ class WorkerConsumer:
         self._go_to(ranges)
         for partition, reading in readings.items():
             standing = self._standings[partition]
-            standing.waiting = reading.take(standing.waiting)
+            standing.add(reading.take(standing.taken()))
             reading.done = reading.done or standing.log_end >= reading.range.end
         while True:
             yield from self._in_turn(readings)
@@ -191,9 +212,11 @@ class WorkerConsumer:
         while readings:
             partition, reading = next(iter(readings.items()))
             if not reading.ready:
-                if sum(len(each.messages) for each in readings.values()) < _MOST_BUFFERED:
+                rest = readings.values()
+                count, size = sum(len(each.messages) for each in rest), sum(each.size for each in rest)
+                if count < _MOST_BUFFERED[0] and size < _MOST_BUFFERED[1]:
                     return
-                partition, reading = max(readings.items(), key=lambda item: len(item[1].messages))
+                partition, reading = max(readings.items(), key=lambda item: (item[1].size, len(item[1].messages)))
             block = reading.next_block()
             if block:
                 yield partition, block
@@ -223,9 +246,19 @@ class WorkerConsumer:
             if reading is not None and not reading.done:
                 run = reading.take(run)
                 reading.done = reading.done or standing.log_end >= reading.range.end
-            standing.waiting += run
-            if len(standing.waiting) > _MOST_WAITING:
-                self._leave([partition])  # more comes than is to be read now: it is fetched again in its turn
+            standing.add(run)
+        self._limit_what_waits()
+
+    def _limit_what_waits(self) -> None:
+        """Leave partitions of which more has come than is to be read now: it is fetched again in its turn."""
+        waiting = {at: standing for at, standing in self._standings.items() if standing.waiting}
+        while waiting:
+            count, size = sum(len(s.waiting) for s in waiting.values()), sum(s.size for s in waiting.values())
+            if count <= _MOST_WAITING[0] and size <= _MOST_WAITING[1]:
+                return
+            most = max(waiting, key=lambda at: (waiting[at].size, len(waiting[at].waiting)))
+            self._leave([most])
+            del waiting[most]
 
     def _runs(self, messages: list[Any]) -> Iterator[tuple[Partition, list[Any]]]:
         """The messages by partition, in their order."""
