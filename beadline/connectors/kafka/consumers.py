@@ -32,6 +32,8 @@ _DEFAULTS = {
     "isolation.level": "read_uncommitted",  # as Java's
     "queued.max.messages.kbytes": 32 << 10,
     "fetch.queue.backoff.ms": 10,  # a queue that was full is filled again soon
+    # A partition that is new to a consumer waits for the answer to the fetch that is under way.
+    "fetch.wait.max.ms": 100,
 }
 _FIXED = {
     "enable.auto.commit": False,
@@ -47,6 +49,8 @@ _AT_A_TIME = 10_000
 _WAIT_SECONDS = 0.2
 _TELL_EVERY_SECONDS = 10.0
 _IDLE_SECONDS = 300.0
+# So far ahead it is quicker to pass over records, which were probably fetched, than to begin anew.
+_MOST_SKIPPED = 10_000
 _MOST_PER_SOURCE = 8
 # The client goes on trying by itself.
 _TRANSIENT = frozenset(
@@ -102,15 +106,14 @@ class _Reading:
 
     def take(self, messages: list[Any]) -> list[Any]:
         """Take what belongs to the range, and give back what comes after it."""
-        from confluent_kafka import Message
-
+        if messages and messages[0].offset() < self.range.start:
+            messages = messages[bisect_left(messages, self.range.start, key=_offset_of) :]
         if not messages:
             return messages
         self.next = messages[-1].offset() + 1
         if self.next >= self.range.end:
             self.done = True
-            offset: Callable[[Any], Any] = Message.offset
-            cut = bisect_left(messages, self.range.end, key=offset)
+            cut = bisect_left(messages, self.range.end, key=_offset_of)
             messages, rest = messages[:cut], messages[cut:]
         else:
             rest = []
@@ -164,15 +167,15 @@ class WorkerConsumer:
         """How many of these ranges it can go on with from where it stands, and how many of their partitions it has."""
         standings = [(self._standings.get(given.partition), given.start) for given in ranges]
         known = [(standing.next, start) for standing, start in standings if standing is not None]
-        return sum(stands == start for stands, start in known), len(known)
+        return sum(_shortly_before(stands, start) for stands, start in known), len(known)
 
     # -- reading
 
     def read(self, ranges: Sequence[Range]) -> Iterator[tuple[Partition, list[Any]]]:
         """The messages of the ranges, in blocks. Partitions take turns, so that a second reading gives the same order,
         unless one of them is so slow that the others would fill the memory."""
-        readings = {given.partition: _Reading(given, given.start) for given in sorted(ranges)}
         self._go_to(ranges)
+        readings = {given.partition: _Reading(given, self._standings[given.partition].next) for given in sorted(ranges)}
         for partition, reading in readings.items():
             standing = self._standings[partition]
             standing.add(reading.take(standing.taken()))
@@ -188,11 +191,12 @@ class WorkerConsumer:
         self.used_at = time.monotonic()
 
     def _go_to(self, ranges: Sequence[Range]) -> None:
-        """Begin anew with partitions in which this consumer stands elsewhere."""
+        """Begin anew with partitions in which this consumer stands elsewhere, unless it is shortly before the range:
+        steps of a subtask move from worker to worker."""
         from confluent_kafka import TopicPartition
 
         known = self._standings
-        wrong = [r for r in ranges if r.partition not in known or known[r.partition].next != r.start]
+        wrong = [r for r in ranges if r.partition not in known or not _shortly_before(known[r.partition].next, r.start)]
         self._leave([given.partition for given in wrong if given.partition in known])
         if wrong:
             self._consumer.incremental_assign([TopicPartition(*given.partition, given.start) for given in wrong])
@@ -320,6 +324,14 @@ class WorkerConsumer:
 
     def _why(self) -> str:
         return f": {self._trouble.str()}" if self._trouble is not None else ""
+
+
+def _shortly_before(stands: int, start: int) -> bool:
+    return 0 <= start - stands <= _MOST_SKIPPED
+
+
+def _offset_of(message: Any) -> Any:
+    return message.offset()
 
 
 def _partition_of(message: Any) -> Partition:
