@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -69,19 +71,21 @@ def test_every_record_once(kafka: KafkaServer, parallelism: int) -> None:
 
 
 class FailsOnce(MapFunction):
-    """Fails when it comes to a record for the first time."""
+    """Fails when it comes to a record for the first time, and takes its process with it if it is to."""
 
-    def __init__(self, record: str, marker: Path) -> None:
-        self._record, self._marker = record, marker
+    def __init__(self, record: str, marker: Path, kill: bool = False) -> None:
+        self._record, self._marker, self._kill = record, marker, kill
 
     def map(self, value: str) -> str:
         if value == self._record and not self._marker.exists():
             self._marker.touch()
+            if self._kill:
+                os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("on purpose")
         return value
 
 
-def run_with_a_failure(kafka: KafkaServer, folder: Path) -> None:
+def run_with_a_failure(kafka: KafkaServer, folder: Path, kill: bool = False) -> None:
     topic, expected = filled(kafka, 3, 700)
     env = environment(
         2,
@@ -96,7 +100,7 @@ def run_with_a_failure(kafka: KafkaServer, folder: Path) -> None:
     group, sink = named("group"), VerifyingSink()
     source = builder(kafka, topic).set_bounded(LATEST).set_group_id(group).build()
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka")
-    stream.map(FailsOnce("650", folder / "failed"), Types.STRING()).sink_to(sink)
+    stream.map(FailsOnce("650", folder / "failed", kill), Types.STRING()).sink_to(sink)
     env.execute("fails once")
     assert (folder / "failed").exists()
     sink.assert_exactly(expected)
@@ -108,8 +112,9 @@ def test_a_failure_repeats_exactly_what_was_not_in_the_checkpoint(kafka: KafkaSe
 
 
 @pytest.mark.spark
-def test_a_failure_on_spark(kafka: KafkaServer, tmp_path: Path) -> None:
-    run_with_a_failure(kafka, tmp_path)
+@pytest.mark.parametrize("kill", [False, True], ids=["failure", "killed worker"])
+def test_a_failure_on_spark(kafka: KafkaServer, tmp_path: Path, kill: bool) -> None:
+    run_with_a_failure(kafka, tmp_path, kill)
 
 
 @pytest.mark.parametrize("parallelism", [(1, 3), (3, 2)])
@@ -244,20 +249,23 @@ def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
     """The job waits for it, and neither loses nor repeats anything."""
     with KafkaServer() as server:
         topic = new_topic(server)
-        write(server, topic, range(100))
+        write(server, topic, range(5000))
         env = environment(1, **{"execution.checkpointing.interval": "50 ms"})
         sink = VerifyingSink()
         source = builder(server, topic).build()
         env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka").sink_to(sink)
         client = env.execute_async()
-        sink.wait_for(100, 60)
+        sink.wait_for(300, 60)
         server.kill()
         time.sleep(2)  # the job asks in vain meanwhile
         server.start()
-        write(server, topic, range(100, 200))
-        sink.wait_for(200, 60)
+        sink.wait_for(5000, 60)
+        server.kill()  # now there is nothing left to read
+        server.start()
+        write(server, topic, range(5000, 5100))
+        sink.wait_for(5100, 60)
         client.cancel().result()
-        sink.assert_exactly([str(number) for number in range(200)])
+        sink.assert_exactly([str(number) for number in range(5100)])
 
 
 def test_without_a_broker_the_restart_strategy_decides(caplog: pytest.LogCaptureFixture) -> None:

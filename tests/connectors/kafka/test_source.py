@@ -262,6 +262,25 @@ def test_what_was_fetched_too_early_is_kept(kafka: KafkaServer) -> None:
     source.stop()
 
 
+def test_consumers_that_nobody_uses_are_closed(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, other = new_topic(kafka), new_topic(kafka)
+    for each in (topic, other):
+        write(kafka, each, range(3))
+    source, second = step_source(builder(kafka, topic)), step_source(builder(kafka, other))
+    read_on(source, source.initial())
+    (kept,) = consumers._idle[source._token]
+    read_on(second, second.initial())
+    assert consumers._idle[source._token] == [kept]
+    monkeypatch.setattr(consumers_module, "_IDLE_SECONDS", 0.0)
+    read_on(second, second.initial())
+    assert consumers._idle[source._token] == []
+    with pytest.raises(RuntimeError, match="closed"):
+        kept._consumer.consume(1, 0)
+    source.stop()
+    second.stop()
+    assert not consumers._idle.get(second._token)
+
+
 def test_large_records_come_in_small_blocks(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = new_topic(kafka, 2)
     values = [f"{number:03}" + "x" * 1000 for number in range(300)]
