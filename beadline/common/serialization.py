@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from beadline.common._formats import find_row_format
 from beadline.common.typeinfo import TypeInformation, Types
@@ -42,6 +42,11 @@ class SerializationSchema(WithoutJava):
         """The bytes of one record. Called in the workers, for every record."""
         raise NotImplementedError(f"{type(self).__name__} must override serialize(value)")
 
+    def serializer(self) -> Callable[[Any], bytes]:
+        """The function that a task calls for its records. It is asked for once per task, so what takes a while to set
+        up belongs here and not into :meth:`serialize`."""
+        return self.serialize
+
 
 class DeserializationSchema(WithoutJava):
     """Turns the bytes a source reads into a record. Derive from it and override :meth:`deserialize`."""
@@ -52,6 +57,11 @@ class DeserializationSchema(WithoutJava):
     def deserialize(self, message: bytes) -> Any:
         """The record in one message. Called in the workers, for every message."""
         raise NotImplementedError(f"{type(self).__name__} must override deserialize(message)")
+
+    def deserializer(self) -> Callable[[bytes], Any]:
+        """The function that a task calls for its messages, asked for once per task. None for a message means that there
+        is no record in it: the source goes on with the next."""
+        return self.deserialize
 
     def get_produced_type(self) -> TypeInformation:
         """The type of the records; any Python object unless overridden."""
@@ -167,24 +177,42 @@ class _LineEncoder:
 
 
 class BulkWriterFactory(JavaObjectWrapper):
-    """PyFlink's handle of a Java writer of columnar files; it can't be made here."""
+    """How a bulk file sink writes its files. Get one from a format: ``ParquetBulkWriters.for_row_type(…)``,
+    ``AvroBulkWriters``, ``AvroParquetWriters``, ``OrcBulkWriters``, ``CsvBulkWriters``."""
+
+    _encoding: Any
 
     def __init__(self, j_bulk_writer_factory: Any) -> None:
         raise UnsupportedFeatureError(
-            f"{type(self).__name__} wraps a Java writer, and Beadline runs without Java. "
-            "Use FileSink.for_row_format with an Encoder."
+            f"{type(self).__name__} wraps a Java writer, and Beadline runs without Java. Get one from a format, such "
+            "as ParquetBulkWriters.for_row_type(…)."
         )
+
+    @classmethod
+    def _of(cls, encoding: Any) -> Self:
+        """A factory around what turns records into files: a ``BulkEncoding`` of the connectors."""
+        made = cls.__new__(cls)
+        made._encoding = encoding
+        return made
 
 
 class RowDataBulkWriterFactory(BulkWriterFactory):
-    """PyFlink's handle of a Java writer of rows; it can't be made here."""
+    """Writes rows of one type."""
+
+    _row_type: Any
 
     def __init__(self, j_bulk_writer_factory: Any, row_type: Any) -> None:
         super().__init__(j_bulk_writer_factory)
 
+    @classmethod
+    def _of_rows(cls, encoding: Any, row_type: Any) -> Self:
+        made = cls._of(encoding)
+        made._row_type = row_type
+        return made
+
     def get_row_type(self) -> Any:
-        """Never reached, as there are no instances."""
-        raise UnsupportedFeatureError("RowDataBulkWriterFactory wraps a Java writer, and Beadline runs without Java.")
+        """The type of the rows, as ``DataTypes.ROW`` made it."""
+        return self._row_type
 
 
 def _codec(charset: str) -> str:

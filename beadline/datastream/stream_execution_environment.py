@@ -10,8 +10,8 @@ from beadline.common import Configuration, JobClient, JobExecutionResult, Waterm
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.connectors.cache import Cache
 from beadline.connectors.collections import CollectionSource, SequenceSource
+from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.source import as_source
-from beadline.connectors.text_files import TextFileSource
 from beadline.datastream.data_stream import DataStream
 from beadline.datastream.environment import options
 from beadline.datastream.environment.lending import lends
@@ -71,6 +71,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._numbers = 0
         self._watchers: list[Watcher] = []
         self._dependencies = Dependencies()
+        self._jars: list[str] = []
         self._caches: list[Cache] = []
 
     @staticmethod
@@ -112,10 +113,12 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._dependencies.archives.append(PythonArchive.checked(archive_path, target_dir))
 
     def add_jars(self, *jars_path: str) -> None:
-        self._without_effect("add_jars", "connectors are written in Python here and need no jars")
+        """Accepted, and not needed: connectors are written in Python here."""
+        self._jars.extend(jars_path)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        self._without_effect("add_classpaths", "connectors are written in Python here and need no jars")
+        """Accepted, and not needed: connectors are written in Python here."""
+        self._jars.extend(classpaths)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Ship a file or folder to the workers. Functions find it with
@@ -167,7 +170,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         made = as_source(source, call)
         own_type = getattr(source, "_produced_type", None)
         produced = type_info or own_type or Types.PICKLED_BYTE_ARRAY()
-        spec = SourceSpec(made, typed=produced == own_type)
+        spec = SourceSpec(made, typed=produced == own_type and getattr(source, "_keeps_its_type", True))
         node = self._add_node(source_name, spec, produced, [])
         node.single = made.single
         stream = self._stream(node)
@@ -262,6 +265,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         executable = self._configuration.get_string(options.PYTHON_EXECUTABLE, None)
         for text in [*options.without_effect(self._configuration), *self._notes.values()]:
             _LOG.warning("%s", text)
+        jars = [*self._jars, *options.jars(self._configuration)]
+        if jars:
+            named = ", ".join(dict.fromkeys(os.path.basename(jar) for jar in jars))
+            _LOG.info("connectors are written in Python here and need no jars; these are not used: %s", named)
         dependencies = self._all_dependencies()
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.source import Position, Unreadable
-from beadline.connectors.text_files import TextFileSource
 from beadline.errors import ConfigurationError, InputError
 
 LINES = [f"{number:09}" for number in range(2000)]
@@ -108,7 +108,7 @@ def test_a_file_that_changes_between_two_blocks_is_refused(
     source, position = half_read(path)
     _, splits = source.plan(position, 1 << 20, 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("beadline.connectors.text_files._BLOCK", 256)
+        patch.setattr("beadline.connectors.file_source.text._BLOCK", 256)
         batches = source.read_batches(splits[0])
         next(batches)
         change(path)

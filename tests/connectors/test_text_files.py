@@ -13,9 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beadline.connectors import text_files
+from beadline.connectors.file_source import source as file_source
+from beadline.connectors.file_source import text as text_files
+from beadline.connectors.file_source.listing import FileRange
+from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.source import Position
-from beadline.connectors.text_files import FileRange, TextFileSource
 from beadline.errors import ConfigurationError
 
 lines = st.lists(st.text(alphabet="ab é漢🎈\r\t\x00\u2028\x85", max_size=6), max_size=12)
@@ -152,7 +154,7 @@ def test_steps_read_about_as_many_rows_as_asked(tmp_path: Path) -> None:
 
 
 def monitored(tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> tuple[TextFileSource, Position]:
-    monkeypatch.setattr(text_files.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(file_source.time, "monotonic", lambda: clock[0])
     (tmp_path / "a").write_text("one\n")
     source = TextFileSource([str(tmp_path)], monitor_seconds=5)
     position, splits = source.plan(source.initial(), 10, 1)

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beadline.connectors import text_files
+from beadline.connectors.file_source import text as text_files
+from beadline.connectors.file_source.listing import FileRange
+from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.source import Unreadable
-from beadline.connectors.text_files import FileRange, TextFileSource
 from beadline.errors import InputError
 
 pieces = st.sampled_from([b"a", "é".encode(), "漢".encode(), b"\xff", b"\xc3", b"\xe6\xbc", b"\r", b"", b"\x00"])

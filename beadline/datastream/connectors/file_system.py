@@ -15,9 +15,9 @@ from beadline.common.serialization import RowDataBulkWriterFactory as RowDataBul
 from beadline.common.typeinfo import TypeInformation, Types
 from beadline.common.utils import JavaObjectWrapper as JavaObjectWrapper
 from beadline.connectors import files
+from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.files import RowFileSink
 from beadline.connectors.files.place import check_base
-from beadline.connectors.text_files import TextFileSource
 from beadline.datastream.connectors.base import Sink, Source
 from beadline.datastream.connectors.base import StreamTransformer as StreamTransformer
 from beadline.datastream.connectors.base import SupportsPreprocessing as SupportsPreprocessing
