@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 
+from beadline.connectors.kafka.coordinator import close_coordinators
 from beadline.errors import EnvironmentSetupError
 from beadline.services import KafkaServer, PostgresServer, Server
 
@@ -24,7 +25,9 @@ _BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
     """A broker of this process's tests. They share it: topics, groups and transactional ids need names of their own."""
-    yield from _running(KafkaServer(_BROKER))
+    for server in _running(KafkaServer(_BROKER)):
+        yield server
+        close_coordinators()
 
 
 @pytest.fixture(scope="session")

@@ -100,11 +100,11 @@ class Producing:
         except KafkaException as error:
             raise as_error(error.args[0], f"Records could not be written to Kafka at {self.servers}") from None
         except SystemError as error:
-            # What the client raises in flush() after a fatal error, with the true error as its cause.
-            if not isinstance(error.__cause__, KafkaException):
-                raise
-            problem = error.__cause__.args[0]
-            raise as_error(problem, f"Records could not be written to Kafka at {self.servers}") from None
+            # What the client's flush() comes to after a fatal error, with the error as its cause or without it.
+            what = f"Records could not be written to Kafka at {self.servers}"
+            if isinstance(error.__cause__, KafkaException):
+                raise as_error(error.__cause__.args[0], what) from None
+            raise OSError(f"{what}: the client has failed for good. If the log says no more, it was fenced") from None
 
     def _send(self, batches: Iterator[list[Any]]) -> int:
         produce, poll, count = self.producer.produce, self.producer.poll, 0
