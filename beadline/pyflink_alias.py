@@ -39,10 +39,6 @@ _REASONS = {
 # Parts of PyFlink that Beadline will have. PyFlink offers the main classes of a connector in two places.
 _LATER = {
     "datastream.connectors": {
-        "kafka": (
-            "KafkaSource KafkaSink KafkaRecordSerializationSchema KafkaOffsetsInitializer KafkaOffsetResetStrategy "
-            "KafkaTopicPartition FlinkKafkaConsumer FlinkKafkaProducer Semantic"
-        ),
         "dynamic_kafka": (
             "DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema "
             "KafkaStreamSetSubscriber KafkaStreamSubscriber StreamPatternSubscriber SingleClusterTopicMetadataService"

@@ -71,6 +71,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._numbers = 0
         self._watchers: list[Watcher] = []
         self._dependencies = Dependencies()
+        self._jars: list[str] = []
         self._caches: list[Cache] = []
 
     @staticmethod
@@ -112,10 +113,12 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._dependencies.archives.append(PythonArchive.checked(archive_path, target_dir))
 
     def add_jars(self, *jars_path: str) -> None:
-        self._without_effect("add_jars", "connectors are written in Python here and need no jars")
+        """Accepted, and not needed: connectors are written in Python here."""
+        self._jars.extend(jars_path)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        self._without_effect("add_classpaths", "connectors are written in Python here and need no jars")
+        """Accepted, and not needed: connectors are written in Python here."""
+        self._jars.extend(classpaths)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Ship a file or folder to the workers. Functions find it with
@@ -260,6 +263,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         executable = self._configuration.get_string(options.PYTHON_EXECUTABLE, None)
         for text in [*options.without_effect(self._configuration), *self._notes.values()]:
             _LOG.warning("%s", text)
+        jars = [*self._jars, *options.jars(self._configuration)]
+        if jars:
+            named = ", ".join(dict.fromkeys(os.path.basename(jar) for jar in jars))
+            _LOG.info("connectors are written in Python here and need no jars; these are not used: %s", named)
         dependencies = self._all_dependencies()
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)

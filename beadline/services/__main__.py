@@ -16,7 +16,8 @@ def main() -> int:
         signal.signal(number, lambda *_: stopped.set())
     servers: list[Server] = []
     try:
-        for make in (KafkaServer, PostgresServer):
+        makers: list[type[KafkaServer] | type[PostgresServer]] = [KafkaServer, PostgresServer]
+        for make in makers:
             if stopped.is_set():
                 break
             server = make()
@@ -30,8 +31,8 @@ def main() -> int:
         print("Ctrl-C ends both and removes their data.", flush=True)
         stopped.wait()
     finally:
-        for server in servers:
-            server.close()
+        for each in servers:
+            each.close()
     return 0
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 
@@ -125,7 +124,7 @@ def _by_token(options: dict[str, str], given: dict[str, str]) -> dict[str, str]:
     return made
 
 
-_MODULES: dict[str, Any] = {
+_MODULES: dict[str, Callable[[dict[str, str], dict[str, str]], dict[str, str]]] = {
     "PlainLoginModule": _by_password("PLAIN"),
     "ScramLoginModule": _by_password(None),
     "OAuthBearerLoginModule": _by_token,

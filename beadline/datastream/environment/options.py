@@ -42,6 +42,8 @@ ENGINE = engines.OPTION
 STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
 STEP_FIRST_RECORDS = "beadline.step.first-records"
+# Programs name the jars of PyFlink's connectors. They are told that none is needed.
+_JARS = ("pipeline.jars", "pipeline.classpaths")
 
 _EFFECTIVE = {
     PARALLELISM,
@@ -61,6 +63,7 @@ _EFFECTIVE = {
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,
+    *_JARS,
     *(checkpoint_settings.KEYS - checkpoint_settings.WITHOUT_EFFECT),
     *backend_settings.KEYS,
     *failures.POISON_KEYS,
@@ -136,6 +139,12 @@ def _backend(configuration: Configuration) -> BackendSettings:
     if backend.kind == backend_settings.ROCKSDB:
         backend_settings.require_rocksdict()
     return backend
+
+
+def jars(configuration: Configuration) -> list[str]:
+    """The jars that the program names."""
+    texts = [configuration.get_string(key, "") for key in _JARS]
+    return [jar.strip() for text in texts for jar in text.split(";") if jar.strip()]
 
 
 def python_files(configuration: Configuration) -> list[str]:
