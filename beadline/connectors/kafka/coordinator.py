@@ -28,6 +28,9 @@ PATIENCE = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 _BOOTSTRAP = 5.0
 
+# At level DEBUG these loggers of kafka-python tell every byte that is sent, passwords too.
+_TALKATIVE = ("kafka.admin", "kafka.net", "kafka.protocol")
+
 # With version 5 the broker would raise the epoch whenever a transaction ends, and a repeated commit would look fenced.
 _END_TXN_VERSION = 3
 _INIT_PRODUCER_ID_VERSION = 4
@@ -321,6 +324,9 @@ def _library() -> Any:
             from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest  # noqa: F401
     except ImportError as error:
         raise _incompatible([str(error)]) from None
+    for name in _TALKATIVE:
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(logging.INFO)
     return kafka.KafkaAdminClient
 
 

@@ -67,6 +67,8 @@ class Producing:
         self._failures: list[tuple[Any, str]] = []
         self._failed = 0
         self.trouble = ""
+        # Why the log-in was refused, if it was.
+        self.locked_out: Any = None
         self.producer = _make(
             {
                 **_DEFAULTS,
@@ -86,6 +88,8 @@ class Producing:
     def _in_trouble(self, error: Any) -> None:
         """The client goes on trying by itself; this is for the message if it ends in failure."""
         self.trouble = error.str()
+        if error.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
+            self.locked_out = error
 
     def send(self, batches: Iterator[list[Any]]) -> int:
         """Write all rows and wait until they are delivered; gives how many there were.

@@ -119,9 +119,7 @@ def split_records(source: StepSource, splits: Iterable[Any]) -> list[Any]:
     return found
 
 
-def read_on(
-    source: StepSource, position: Position, rows: int = 1000, at_least: int = 0
-) -> tuple[Position, list[str]]:
+def read_on(source: StepSource, position: Position, rows: int = 1000, at_least: int = 0) -> tuple[Position, list[str]]:
     """Read what is there now, and wait for so many records: where that ends, and the records."""
     found: list[str] = []
     until = time.monotonic() + 60
