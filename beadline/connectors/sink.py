@@ -98,13 +98,18 @@ class Committer(ABC):
         """Publish committables. Runs alongside the steps, never twice at a time.
 
         :param recovering: the job has gone back to a checkpoint that names them
-        :returns: those that can't be published any more, and have to be made ready again: see :meth:`again`
+        :returns: those that can't be published any more. Nothing after them is published before :meth:`again`
         """
         call(self.publisher(), committables, None)
         return []
 
-    def again(self, committable: Any) -> Any:
-        """The part of a committable that :meth:`publish` gave back."""
+    def again(self, parts: list[Any], lost: list[Any]) -> list[Any]:
+        """Some committables were lost.
+
+        :param parts: all that are not visible, in order; a committable stands for its part
+        :param lost: what :meth:`publish` gave back
+        :returns: the parts to make ready in place of these; None where a part is as good as before
+        """
         raise AssertionError("what was made ready is never lost")
 
     @abstractmethod

@@ -24,6 +24,12 @@ class Outside(RenamedFiles):
     """A part is ``{"subtask": …, "number": …, "pieces": […]}``, and a committable is the part and more: if what was
     made of it is lost, it can be made again."""
 
+    def sync(self, pieces: list[Piece]) -> None:
+        """Pieces that a checkpoint needs, beyond what is staged in it, must be durable."""
+        for path in paths_of(pieces):
+            sync(path)
+            sync(parent(path))
+
     @abstractmethod
     def finish(self, committable: dict[str, Any], recovering: bool) -> Fate:
         """Make a committable visible. Runs on the driver or in tasks."""
@@ -37,6 +43,14 @@ class Outside(RenamedFiles):
             if self.finish(committable, recovering) is Fate.ABORTED:
                 return position
         return len(committables)
+
+    # Nothing is made ready but what is staged, unless a place says something else.
+
+    def key_of(self, committable: dict[str, Any]) -> Any:
+        return None
+
+    def ready(self) -> Iterator[tuple[Any, int]]:
+        return iter(())
 
     def parts(self) -> Iterator[tuple[str, PartName]]:
         """What is outside can't be taken back."""
@@ -55,9 +69,7 @@ class TransactionPlace(Outside):
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
         """Each attempt has an id of its own: what another one wrote can't be committed by mistake."""
         pieces = [Piece(*piece) for piece in part["pieces"]]
-        for path in paths_of(pieces):
-            sync(path)  # they are needed as long as the transaction can be aborted
-            sync(parent(path))
+        self.sync(pieces)  # they are needed as long as the transaction can be aborted
         id = f"{self._ids}{self.names.epoch}-{part['subtask']}-{part['number']}-{secrets.token_hex(2)}"
         return {**part, "id": id, "handle": self._transactions.write(id, unpacked(pieces))}
 
@@ -100,23 +112,11 @@ class LogPlace(Outside):
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
         """What is staged is all there is to make ready; whoever appends it later says whose entry it is."""
-        pieces = [Piece(*piece) for piece in part["pieces"]]
         if self._log.exactly_once:
-            for path in paths_of(pieces):
-                sync(path)
-                sync(parent(path))
+            self.sync([Piece(*piece) for piece in part["pieces"]])
         return {**part, "writer": self.names.run}
 
     def finish(self, committable: dict[str, Any], recovering: bool) -> Fate:
         entry = Entry(committable["writer"], committable["subtask"], committable["number"])
         self._log.append(entry, unpacked([Piece(*piece) for piece in committable["pieces"]]))
         return Fate.COMMITTED
-
-    def key_of(self, committable: dict[str, Any]) -> Any:
-        return None
-
-    def ready(self) -> Iterator[tuple[Any, int]]:
-        return iter(())
-
-    def give_up(self, key: Any) -> None:
-        raise AssertionError("nothing is made ready")

@@ -12,8 +12,8 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from beadline.connectors.sink_settings import MAX_STAGED
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import SinkSpec
 from beadline.master.snapshots.calls import Calls
+from beadline.master.snapshots.outputs import Output, SinkData, held_of
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
 
@@ -34,29 +35,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("beadline")
 
-# By the sink's uid: {"staged": …, "committables": […]}; of a checkpoint that is not written yet {"staged": …, "due":
-# [[number, part], …]}.
-SinkData = Mapping[str, Any]
-
 # How often what is lost at the end of a job without checkpoints is written again.
 _TRIES = 5
-
-
-@dataclass(eq=False)
-class _Output:
-    """A part on its way: handed out, pre-committed, released, and visible, which is when it is forgotten here.
-
-    :ivar checkpoint: the first one that holds it
-    :ivar committable: what pre-committing it gave
-    :ivar released: whether a checkpoint that holds it has completed, so that it may be published
-    """
-
-    number: int
-    uid: str
-    part: Any
-    checkpoint: int | None = None
-    committable: Any = None
-    released: bool = False
 
 
 class Sinks:
@@ -75,18 +55,19 @@ class Sinks:
         self._records = records
         self._committers: dict[str, Committer] = {}
         self._nodes: dict[str, int] = {}
-        self._outputs: dict[int, _Output] = {}
+        self._outputs: dict[int, Output] = {}
         self._numbers = itertools.count(1)
         # What a savepoint names that the job was to stop with, until it is visible: whoever starts from there needs it,
         # even if this job fails before it has published it, and goes on from an earlier checkpoint.
-        self._promised: dict[int, _Output] = {}
+        self._promised: dict[int, Output] = {}
         # Checkpoints that are written at the same time hold the same output: it is pre-committed once.
         self._precommitting = threading.Lock()
+        self._changing = threading.Lock()
         # A savepoint publishes what the publisher may be publishing.
         self._publishing = threading.Lock()
         # What can't become visible any more, by identity, until the master thread hears of it.
         self._lost: dict[int, Any] = {}
-        self._final = self._told_full = False
+        self._final = self._last_is_taken = self._told_full = False
         # Those whose output is published by checkpoints, not by steps.
         self._waiting: set[str] = set()
         for node in plan.nodes.values():
@@ -143,23 +124,30 @@ class Sinks:
         if final and again:
             raise JobExecutionError(f"{again} transactions of the last step were aborted {_TRIES} times in a row")
 
-    def _settle(self, outputs: list[_Output]) -> int:
-        """Forget output that is visible. What is lost begins its way again; gives how much that is."""
-        lost = 0
+    def _settle(self, outputs: list[Output]) -> int:
+        """Forget output that is visible. What is lost, and what must not overtake it, begins its way again; gives how
+        much was lost."""
+        lost: dict[str, list[Any]] = {}
         for output in outputs:
-            if self._lost.pop(id(output.committable), None) is not None:
-                output.part = self._committers[output.uid].again(output.committable)
-                output.committable, output.checkpoint, output.released = None, None, False
-                lost += 1
-            else:
+            if self._lost.pop(id(output.committable), None) is None:
                 del self._outputs[output.number]
                 self._promised.pop(output.number, None)
-        return lost
+            else:
+                lost.setdefault(output.uid, []).append(output.committable)
+        for uid, committables in lost.items():
+            own = [output for output in self._outputs.values() if output.uid == uid]
+            parts = self._committers[uid].again([output.part for output in own], committables)
+            with self._changing:
+                for output, part in zip(own, parts, strict=True):
+                    if part is not None:
+                        output.part, output.committable = part, None
+                        output.checkpoint, output.released = None, False
+        return sum(map(len, lost.values()))
 
     def _hand_out(self, uid: str, parts: list[Any]) -> None:
         for part in parts:
             number = next(self._numbers)
-            self._outputs[number] = _Output(number, uid, part)
+            self._outputs[number] = Output(number, uid, part)
 
     # -- checkpoints
 
@@ -175,6 +163,7 @@ class Sinks:
         :param commits: whether its completion publishes; that of a savepoint does not, and without checkpoints nothing
             else would
         """
+        self._last_is_taken = commits and self._final
         if commits:
             for uid, committer in self._committers.items():
                 # Also where sealed steps are published at once: some sinks complete their output at checkpoints only.
@@ -199,34 +188,43 @@ class Sinks:
         What has become visible since the checkpoint was taken is left out.
         """
         found = {uid: self._outputs_in(data[uid]) for uid in data}
-        self._precommit([output for outputs in found.values() for output in outputs])
+        made = self._precommit([output for outputs in found.values() for output in outputs])
         for uid, committer in self._committers.items():
             if uid in data:
                 committer.make_durable(data[uid]["staged"])
         return {
-            uid: {"staged": data[uid]["staged"], "committables": [output.committable for output in outputs]}
+            uid: {"staged": data[uid]["staged"], "committables": [made[output.number] for output in outputs]}
             for uid, outputs in found.items()
         }
 
-    def _outputs_in(self, held: Any) -> list[_Output]:
+    def _outputs_in(self, held: Any) -> list[Output]:
         """Those of a checkpoint just taken that are not visible yet."""
         found = (self._outputs.get(number) for number, _ in held["due"])
         return [output for output in found if output is not None]
 
-    def _precommit(self, outputs: list[_Output]) -> None:
+    def _precommit(self, outputs: list[Output]) -> dict[int, Any]:
+        """Pre-commit what is not; gives the committables by number. Output that begins its way again meanwhile needs
+        another one later, but this one holds its rows as well."""
+        made: dict[int, Any] = {}
         with self._precommitting:
             for uid, committer in self._committers.items():
-                own = [output for output in outputs if output.uid == uid and output.committable is None]
+                own = [output for output in outputs if output.uid == uid]
+                with self._changing:
+                    parts = [output.part for output in own if output.committable is None]
+                    made.update((o.number, o.committable) for o in own if o.committable is not None)
+                own = [output for output in own if output.number not in made]
                 if not own:
                     continue
                 try:
-                    committables = self._call(
-                        uid, "prepare", committer.precommitter(), [output.part for output in own], committer.weight
-                    )
-                    for output, committable in zip(own, committables, strict=True):
-                        output.committable = committable
+                    committables = self._call(uid, "prepare", committer.precommitter(), parts, committer.weight)
+                    with self._changing:
+                        for output, part, committable in zip(own, parts, committables, strict=True):
+                            made[output.number] = committable
+                            if output.part is part:
+                                output.committable = committable
                 finally:
                     committer.sweep(self._not_visible(uid).committables)
+        return made
 
     def are_full(self) -> bool:
         """Whether so much waits for a checkpoint to complete that no further step may begin: if checkpoints fail, the
@@ -273,8 +271,9 @@ class Sinks:
         due = [output for output in outputs if output not in released]
         if self.publish([(output.uid, output.committable) for output in released]):
             raise SnapshotError("output of an earlier checkpoint was aborted, and is written again: try once more")
+        made = {}
         if commits:
-            self._precommit(due)
+            made = self._precommit(due)
             self._promised.update((output.number, output) for output in due)
         stored = {}
         for uid, held in data.items():
@@ -282,12 +281,13 @@ class Sinks:
             parts = [] if commits else [output.part for output in own]
             stored[uid] = {
                 "staged": self._committers[uid].portable(held["staged"], parts),
-                "committables": [self._committers[uid].portable_committable(o.committable) for o in own if commits],
+                "committables": [self._committers[uid].portable_committable(made[o.number]) for o in own if commits],
             }
         return _with(snapshot, stored)
 
     def completed(self, checkpoint: int) -> list[tuple[str, Any]]:
         """What is to be published now that a checkpoint has completed: :meth:`publish`, then :meth:`published`."""
+        self._check_end(checkpoint)
         held = [o for o in self._outputs.values() if o.checkpoint is not None and o.checkpoint <= checkpoint]
         ready = [output for output in held if not output.released]
         for output in ready:
@@ -316,10 +316,16 @@ class Sinks:
             ]
         )
         self.tidy()
-        if lost and self._final:
+        if lost:
+            self._check_end(checkpoint)
+
+    def _check_end(self, checkpoint: int) -> None:
+        """What begins its way again needs another checkpoint. After the last one, the job must go back to it."""
+        again = sum(output.checkpoint is None and output.uid in self._waiting for output in self._outputs.values())
+        if self._last_is_taken and again:
             raise JobExecutionError(
-                f"{lost} transactions were aborted after the last step, before they could be committed: the job goes "
-                f"back to checkpoint {checkpoint}, which holds their rows, to write them again"
+                f"{again} transactions were aborted before they could be committed, after the last checkpoint had been "
+                f"taken: the job goes back to checkpoint {checkpoint}, which holds their rows, to write them again"
             )
 
     def restore(self, data: SinkData) -> None:
@@ -334,12 +340,14 @@ class Sinks:
         """
         self._calls.stop()
         self._outputs.clear()
-        self._final = False
+        self._final = self._last_is_taken = False
         for uid, committer in self._committers.items():
             held = data.get(uid) or self.at_start()[uid]
-            committer.restore(held["staged"], [_held(held), self._not_visible(uid), *self._retained(uid)])
-            for _, lost in self.publish([(uid, committable) for committable in held["committables"]], recovering=True):
-                self._hand_out(uid, [committer.again(lost)])
+            committer.restore(held["staged"], [held_of(held), self._not_visible(uid), *self._retained(uid)])
+            found = self.publish([(uid, committable) for committable in held["committables"]], recovering=True)
+            lost = [committable for _, committable in found]
+            if lost:
+                self._hand_out(uid, committer.again(lost, lost))
         self._lost.clear()
         self.tidy(idle=True)
 
@@ -355,7 +363,7 @@ class Sinks:
         return Held(None, [output.part for output in own], ready)
 
     def _retained(self, uid: str) -> list[Held]:
-        return [_held(held) for data in self._records.sink_data() if (held := data.get(uid))]
+        return [held_of(held) for data in self._records.sink_data() if (held := data.get(uid))]
 
     def close(self, discard: bool) -> None:
         """The job has ended. ``discard``: nobody will resume it."""
@@ -366,10 +374,6 @@ class Sinks:
                 discard = False  # another driver has the job, and needs what this one staged
         for uid, committer in self._committers.items():
             committer.close(discard and all(output.uid != uid for output in self._promised.values()))
-
-
-def _held(data: Any) -> Held:
-    return Held(data["staged"], [part for _, part in data.get("due", ())], data.get("committables", []))
 
 
 def _with(snapshot: Snapshot, data: SinkData) -> Snapshot:

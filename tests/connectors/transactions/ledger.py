@@ -1,14 +1,14 @@
 """A system outside with transactions, as small as can be: a folder.
 
-``.pending/<id>`` is a transaction that was pre-committed, ``<number>-<id>`` one that is visible. Numbers tell the order
-in which they became so.
+``.pending/<id>`` is a transaction that was pre-committed, ``<number>-<id>`` one that is visible.
+Numbers tell the order in which they became so.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
+import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,11 @@ class Ledger(Transactions):
         return {"id": id}
 
     def commit(self, handle: Any) -> Fate:
-        with _locked(self.folder):
-            done = list(Path(self.folder).glob(f"*-{handle['id']}"))
-            if done:
-                return Fate.COMMITTED
-            try:
-                os.rename(self._pending(handle["id"]), self._next(handle["id"]))
-            except FileNotFoundError:
-                return Fate.ABORTED
+        id = handle["id"]
+        try:
+            os.rename(self._pending(id), Path(self.folder, f"{time.time_ns():020d}-{id}"))
+        except FileNotFoundError:
+            return Fate.COMMITTED if list(Path(self.folder).glob(f"*-{id}")) else Fate.ABORTED
         return Fate.COMMITTED
 
     def abort(self, handle: Any) -> None:
@@ -57,9 +54,6 @@ class Ledger(Transactions):
         folder.mkdir(parents=True, exist_ok=True)
         return folder / id
 
-    def _next(self, id: str) -> Path:
-        return Path(self.folder, f"{len(os.listdir(self.folder)):06d}-{id}")
-
 
 class Journal(Log):
     """A folder with one file for each entry: writing an entry again changes nothing."""
@@ -71,25 +65,15 @@ class Journal(Log):
 
     def append(self, entry: Entry, batches: Iterator[list[Any]]) -> None:
         rows = [row for batch in batches for row in batch]
-        with _locked(self.folder):
-            name = f"{entry.writer}-{entry.subtask}-{entry.number}"
-            done = list(Path(self.folder).glob(f"*-{name}"))
-            target = done[0] if done else Path(self.folder, f"{len(os.listdir(self.folder)):06d}-{name}")
-            assert not done or target.read_text().splitlines() == rows, "an entry always means the same rows"
-            _write(target, rows)
+        target = Path(self.folder, f"{entry.number:020d}-{entry.subtask}-{entry.writer}")
+        assert not target.exists() or target.read_text().splitlines() == rows, "an entry always means the same rows"
+        _write(target, rows)
 
 
 def _write(path: Path, rows: list[str]) -> None:
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     hidden.write_text("".join(f"{row}\n" for row in rows))
     hidden.rename(path)
-
-
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    with open(Path(folder, ".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def visible(folder: Path) -> list[str]:

@@ -41,7 +41,8 @@ class Outside(World):
         code = super().finish()
         assert abort_all(self.folder / "out") == 0, "nothing is left open"
         if code == 0:
-            assert not list((self.folder / "checkpoints").glob("*/output")), "nothing is left staged"
+            for job in self.finished:
+                assert not (self.folder / "checkpoints" / job / "output").exists(), "nothing is left staged"
         return code
 
 
@@ -76,9 +77,12 @@ def test_transactions_that_were_aborted_meanwhile_lose_nothing(point: str, inlin
     world.finish()
 
 
-def test_a_transaction_is_aborted_while_the_job_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("concurrent", [1, 3])
+@pytest.mark.parametrize("aborts", [(1,), (2, 3), (2, 5, 6, 9), (1, 2, 3, 4, 5, 6, 7, 8)], ids=str)
+def test_a_transaction_is_aborted_while_the_job_runs(aborts: tuple[int, ...], concurrent: int, tmp_path: Path) -> None:
     """Its rows, and the later ones of its subtask, are written again, in order."""
-    world = Outside(tmp_path, "transactions", awaits=False, aborts=(2, 5, 6, 9))
+    checkpoints = {"max_concurrent": concurrent}
+    world = Outside(tmp_path, "transactions", awaits=False, step=2, aborts=aborts, checkpoints=checkpoints)
     world.finish()
 
 
