@@ -326,7 +326,7 @@ def _library() -> Any:
         raise _incompatible([str(error)]) from None
     for name in _TALKATIVE:
         if logging.getLogger(name).level == logging.NOTSET:
-            logging.getLogger(name).setLevel(logging.INFO)
+            logging.getLogger(name).setLevel(logging.WARNING)
     return kafka.KafkaAdminClient
 
 
