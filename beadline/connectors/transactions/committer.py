@@ -53,7 +53,7 @@ class OutsideCommitter(FileCommitter):
         return [self._numbered(number, subtask, part.pieces) for (_, subtask), part in parts.items()]
 
     def _next(self) -> int:
-        """Numbers only grow, also from one job to another that starts from its savepoint: a log may remember the last."""
+        """Numbers only grow, also from a job to one that starts from its savepoint: a log may remember the last."""
         self._number += 1
         return self._number
 
