@@ -43,13 +43,11 @@ _LATER = {
             "DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema "
             "KafkaStreamSetSubscriber KafkaStreamSubscriber StreamPatternSubscriber SingleClusterTopicMetadataService"
         ),
-        "jdbc": "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
         "elasticsearch": "ElasticsearchSink Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchEmitter",
         "kinesis": "FlinkKinesisConsumer KinesisStreamsSink KinesisFirehoseSink PartitionKeyGenerator",
         "pulsar": "PulsarSource PulsarSourceBuilder PulsarSink StartCursor StopCursor",
         "rabbitmq": "RMQSource RMQSink RMQConnectionConfig",
         "cassandra": "CassandraSink",
-        "hybrid_source": "HybridSource HybridSourceBuilder",
     },
     "datastream.formats": {"avro": "", "csv": "", "orc": "", "parquet": ""},
 }

@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from tests.services import kafka as kafka
 from tests.services import postgres as postgres
+from tests.services import pytest_runtest_setup as pytest_runtest_setup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

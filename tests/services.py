@@ -7,8 +7,8 @@ Where one can't be had, the tests that need it are skipped, with one line that s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 
@@ -22,27 +22,54 @@ S = TypeVar("S", bound=Server)
 _BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
 
 
+_MAKERS: dict[str, Callable[[], Server]] = {"kafka": lambda: KafkaServer(_BROKER), "postgres": PostgresServer}
+_started: dict[str, Server | EnvironmentSetupError] = {}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start what a test needs. It is skipped here and not in a fixture, so that the summary has one line for all tests
+    that lack a server."""
+    for name in _MAKERS:
+        if name in getattr(item, "fixturenames", ()):
+            _start(name)
+
+
+def _start(name: str) -> Any:
+    if name not in _started:
+        server = _MAKERS[name]()
+        try:
+            _started[name] = server.start()
+        except EnvironmentSetupError as error:
+            server.close()
+            _started[name] = error
+    found = _started[name]
+    if isinstance(found, EnvironmentSetupError):
+        if os.environ.get("BEADLINE_REQUIRE_SERVICES") == "1":
+            raise found
+        pytest.skip(f"no {name} to test with: {' '.join(str(found).split())}")
+    return found
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
     """A broker of this process's tests. They share it: topics, groups and transactional ids need names of their own."""
-    for server in _running(KafkaServer(_BROKER)):
-        yield server
-        close_coordinators()
+    server: KafkaServer = _start("kafka")
+    yield server
+    close_coordinators()
+    server.close()
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server of this process's tests. They share it: tables need names of their own."""
-    yield from _running(PostgresServer())
+    server: PostgresServer = _start("postgres")
+    yield server
+    server.close()
 
 
 def _running(server: S) -> Iterator[S]:
+    """A server of some test's own."""
     try:
-        server.start()
-        yield server
-    except EnvironmentSetupError as error:
-        if os.environ.get("BEADLINE_REQUIRE_SERVICES") == "1":
-            raise
-        pytest.skip(f"no {server.name} to test with: {' '.join(str(error).split())}")
+        yield server.start()
     finally:
         server.close()

@@ -77,12 +77,14 @@ class StepSource(ABC):
 
     :ivar bounded: whether the source ends
     :ivar timed: whether records have timestamps; :meth:`read_batches` then gives pairs of records and timestamps
+    :ivar single: whether one subtask reads everything, whatever the parallelism of the job
     :ivar parted: whether it has parts; known when it is prepared. Its splits are then all :class:`PartSplit`
     :ivar holds_parts: whether it can leave some parts out, see :meth:`hold`
     """
 
     bounded: bool = False
     timed: bool = False
+    single: bool = False
     parted: bool = False
     holds_parts: bool = False
 
@@ -160,7 +162,7 @@ def as_source(source: Any, call: str = "from_source") -> StepSource:
     if found is not None:
         return found
     raise UnsupportedFeatureError(
-        f"{call} can't read from {type(source).__name__}. Use a connector such as KafkaSource, FileSource, SocketSource "
-        "or NumberSequenceSource, or a DataSourceStreamReader, SimpleDataSourceStreamReader or DataSource of PySpark. "
-        "A SourceFunction that is written in Java can't run here."
+        f"{call} can't read from {type(source).__name__}. Use a connector such as KafkaSource, FileSource or "
+        "SocketSource, or a DataSourceStreamReader, SimpleDataSourceStreamReader or DataSource of PySpark. What is "
+        "written in Java can't run here."
     )

@@ -263,8 +263,8 @@ class DataStream(OperatorSettings):
         Kafka, give the strategy to ``from_source``."""
         if isinstance(watermark_strategy, WatermarkStrategy) and watermark_strategy.alignment is not None:
             raise UnsupportedFeatureError(
-                f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) makes sources wait for each other, "
-                "and assign_timestamps_and_watermarks() is not at a source: give the strategy to from_source()."
+                f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) makes sources wait for each "
+                "other, and assign_timestamps_and_watermarks() is not at a source: give the strategy to from_source()."
             )
         return self._with_event_time(watermark_strategy)
 

@@ -171,19 +171,21 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         own_type = getattr(source, "_produced_type", None)
         produced = type_info or own_type or Types.PICKLED_BYTE_ARRAY()
         spec = SourceSpec(made, typed=produced == own_type)
-        stream = self._stream(self._add_node(source_name, spec, produced, []))
+        node = self._add_node(source_name, spec, produced, [])
+        node.single = made.single
+        stream = self._stream(node)
         if watermark_strategy.kind == "none":
             if watermark_strategy.alignment is not None:
                 raise ConfigurationError(
-                    f"source '{source_name}': with_watermark_alignment({watermark_strategy.alignment.group!r}, …) compares "
-                    "watermarks, and this strategy makes none. Start from for_monotonous_timestamps(), "
+                    f"source '{source_name}': with_watermark_alignment({watermark_strategy.alignment.group!r}, …) "
+                    "compares watermarks, and this strategy makes none. Start from for_monotonous_timestamps(), "
                     "for_bounded_out_of_orderness() or for_generator()."
                 )
             if watermark_strategy.timestamp_assigner is None:
                 return stream
         timed = stream._with_event_time(watermark_strategy, at_source=True)
         # Settings that the program makes on the stream belong to the source.
-        return SourceStream(self, timed, stream._edges[0].source)
+        return SourceStream(self, timed, node)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
         """The lines of a file or folder (PyFlink 1.x)."""

@@ -85,6 +85,8 @@ class SubtaskInput:
     :ivar parts: for the watermark strategy of a source with parts: those that this subtask reads, with what is known of
         them; None if the source has no parts
     :ivar spare: all parts of the source are read by other subtasks
+    :ivar waits: nothing was planned for the source, whatever there is to read: it is not idle
+    :ivar waiting_parts: likewise some of its parts
     """
 
     handle: KeyedStateHandle | None = None
@@ -95,6 +97,8 @@ class SubtaskInput:
     caught_up: bool = False
     parts: dict[str, PartState | None] | None = None
     spare: bool = False
+    waits: bool = False
+    waiting_parts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 from beadline.connectors.kafka.cluster import make_consumer
@@ -32,6 +32,8 @@ _DEFAULTS = {
     "isolation.level": "read_uncommitted",  # as Java's
     "queued.max.messages.kbytes": 32 << 10,
     "fetch.queue.backoff.ms": 10,  # a queue that was full is filled again soon
+    # A partition that is new to a consumer waits for the answer to the fetch that is under way.
+    "fetch.wait.max.ms": 100,
 }
 _FIXED = {
     "enable.auto.commit": False,
@@ -39,12 +41,16 @@ _FIXED = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
 }
-_MOST_WAITING = 50_000
-_MOST_BUFFERED = 200_000
+# How much of what comes too early is kept: of partitions that are not read now, and of those that wait for their turn.
+_MOST_WAITING = 50_000, 64 << 20
+_MOST_BUFFERED = 200_000, 128 << 20
+_BLOCK_BYTES = 16 << 20
 _AT_A_TIME = 10_000
 _WAIT_SECONDS = 0.2
 _TELL_EVERY_SECONDS = 10.0
 _IDLE_SECONDS = 300.0
+# So far ahead it is quicker to pass over records, which were probably fetched, than to begin anew.
+_MOST_SKIPPED = 10_000
 _MOST_PER_SOURCE = 8
 # The client goes on trying by itself.
 _TRANSIENT = frozenset(
@@ -70,12 +76,22 @@ class _Standing:
 
     :ivar next: the offset that the next range must begin with
     :ivar waiting: messages from there on, read already
+    :ivar size: their bytes
     :ivar log_end: the broker has said that the log ends here
     """
 
     next: int
     waiting: list[Any] = field(default_factory=list)
+    size: int = 0
     log_end: int = -1
+
+    def add(self, messages: list[Any]) -> None:
+        self.waiting += messages
+        self.size += sum(map(len, messages))
+
+    def taken(self) -> list[Any]:
+        messages, self.waiting, self.size = self.waiting, [], 0
+        return messages
 
 
 @dataclass
@@ -85,31 +101,39 @@ class _Reading:
     range: Range
     next: int
     messages: list[Any] = field(default_factory=list)
+    size: int = 0
     done: bool = False
 
     def take(self, messages: list[Any]) -> list[Any]:
         """Take what belongs to the range, and give back what comes after it."""
-        from confluent_kafka import Message
-
+        if messages and messages[0].offset() < self.range.start:
+            messages = messages[bisect_left(messages, self.range.start, key=_offset_of) :]
         if not messages:
             return messages
         self.next = messages[-1].offset() + 1
         if self.next >= self.range.end:
             self.done = True
-            offset: Callable[[Any], Any] = Message.offset
-            cut = bisect_left(messages, self.range.end, key=offset)
-            self.messages += messages[:cut]
-            return messages[cut:]
+            cut = bisect_left(messages, self.range.end, key=_offset_of)
+            messages, rest = messages[:cut], messages[cut:]
+        else:
+            rest = []
         self.messages += messages
-        return []
+        self.size += sum(map(len, messages))
+        return rest
 
     def next_block(self) -> list[Any]:
-        block, self.messages = self.messages[:BATCH], self.messages[BATCH:]
+        """Where a block ends follows from the messages alone, and not from when they came."""
+        cut = BATCH
+        if self.size > _BLOCK_BYTES:
+            sizes = list(accumulate(map(len, self.messages[:BATCH])))
+            cut = min(BATCH, bisect_left(sizes, _BLOCK_BYTES) + 1)
+        block, self.messages = self.messages[:cut], self.messages[cut:]
+        self.size -= sum(map(len, block))
         return block
 
     @property
     def ready(self) -> bool:
-        return len(self.messages) >= BATCH or self.done
+        return len(self.messages) >= BATCH or self.size >= _BLOCK_BYTES or self.done
 
     @property
     def over(self) -> bool:
@@ -143,18 +167,18 @@ class WorkerConsumer:
         """How many of these ranges it can go on with from where it stands, and how many of their partitions it has."""
         standings = [(self._standings.get(given.partition), given.start) for given in ranges]
         known = [(standing.next, start) for standing, start in standings if standing is not None]
-        return sum(stands == start for stands, start in known), len(known)
+        return sum(_shortly_before(stands, start) for stands, start in known), len(known)
 
     # -- reading
 
     def read(self, ranges: Sequence[Range]) -> Iterator[tuple[Partition, list[Any]]]:
         """The messages of the ranges, in blocks. Partitions take turns, so that a second reading gives the same order,
         unless one of them is so slow that the others would fill the memory."""
-        readings = {given.partition: _Reading(given, given.start) for given in sorted(ranges)}
         self._go_to(ranges)
+        readings = {given.partition: _Reading(given, self._standings[given.partition].next) for given in sorted(ranges)}
         for partition, reading in readings.items():
             standing = self._standings[partition]
-            standing.waiting = reading.take(standing.waiting)
+            standing.add(reading.take(standing.taken()))
             reading.done = reading.done or standing.log_end >= reading.range.end
         while True:
             yield from self._in_turn(readings)
@@ -167,11 +191,12 @@ class WorkerConsumer:
         self.used_at = time.monotonic()
 
     def _go_to(self, ranges: Sequence[Range]) -> None:
-        """Begin anew with partitions in which this consumer stands elsewhere."""
+        """Begin anew with partitions in which this consumer stands elsewhere, unless it is shortly before the range:
+        steps of a subtask move from worker to worker."""
         from confluent_kafka import TopicPartition
 
         known = self._standings
-        wrong = [r for r in ranges if r.partition not in known or known[r.partition].next != r.start]
+        wrong = [r for r in ranges if r.partition not in known or not _shortly_before(known[r.partition].next, r.start)]
         self._leave([given.partition for given in wrong if given.partition in known])
         if wrong:
             self._consumer.incremental_assign([TopicPartition(*given.partition, given.start) for given in wrong])
@@ -191,9 +216,11 @@ class WorkerConsumer:
         while readings:
             partition, reading = next(iter(readings.items()))
             if not reading.ready:
-                if sum(len(each.messages) for each in readings.values()) < _MOST_BUFFERED:
+                rest = readings.values()
+                count, size = sum(len(each.messages) for each in rest), sum(each.size for each in rest)
+                if count < _MOST_BUFFERED[0] and size < _MOST_BUFFERED[1]:
                     return
-                partition, reading = max(readings.items(), key=lambda item: len(item[1].messages))
+                partition, reading = max(readings.items(), key=lambda item: (item[1].size, len(item[1].messages)))
             block = reading.next_block()
             if block:
                 yield partition, block
@@ -223,9 +250,19 @@ class WorkerConsumer:
             if reading is not None and not reading.done:
                 run = reading.take(run)
                 reading.done = reading.done or standing.log_end >= reading.range.end
-            standing.waiting += run
-            if len(standing.waiting) > _MOST_WAITING:
-                self._leave([partition])  # more comes than is to be read now: it is fetched again in its turn
+            standing.add(run)
+        self._limit_what_waits()
+
+    def _limit_what_waits(self) -> None:
+        """Leave partitions of which more has come than is to be read now: it is fetched again in its turn."""
+        waiting = {at: standing for at, standing in self._standings.items() if standing.waiting}
+        while waiting:
+            count, size = sum(len(s.waiting) for s in waiting.values()), sum(s.size for s in waiting.values())
+            if count <= _MOST_WAITING[0] and size <= _MOST_WAITING[1]:
+                return
+            most = max(waiting, key=lambda at: (waiting[at].size, len(waiting[at].waiting)))
+            self._leave([most])
+            del waiting[most]
 
     def _runs(self, messages: list[Any]) -> Iterator[tuple[Partition, list[Any]]]:
         """The messages by partition, in their order."""
@@ -287,6 +324,14 @@ class WorkerConsumer:
 
     def _why(self) -> str:
         return f": {self._trouble.str()}" if self._trouble is not None else ""
+
+
+def _shortly_before(stands: int, start: int) -> bool:
+    return 0 <= start - stands <= _MOST_SKIPPED
+
+
+def _offset_of(message: Any) -> Any:
+    return message.offset()
 
 
 def _partition_of(message: Any) -> Partition:

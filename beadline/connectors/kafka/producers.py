@@ -23,6 +23,8 @@ DELIVERY_TIMEOUT = 120_000
 # speed: whole checkpoints are written at once, so there is always something to fill a batch with.
 _DEFAULTS = {
     "partitioner": "murmur2_random",
+    # Errors only: what passes by itself is told as "retrying" once per transaction otherwise.
+    "log_level": 3,
     "linger.ms": 20,
     "batch.size": 1 << 20,
     "queue.buffering.max.messages": 500_000,

@@ -137,6 +137,7 @@ _WITHOUT_MEANING: dict[Role, frozenset[str]] = {
             "session.timeout.ms",
             "value.deserializer",
             "value.deserializer.encoding",
+            "zookeeper.connect",  # of consumers older than Kafka 0.9, and still in many programs
         }
     ),
     "producer": frozenset(
@@ -173,8 +174,8 @@ _JAVA_CLASSES = (
 _INSTEAD = {
     "partitioner.class": "give the record serializer a partitioner",
     "transactional.id": "use set_transactional_id_prefix(): each transaction has an id of its own",
-    "ssl.protocol": "leave it out: the client takes the best protocol that both sides know",
-    "ssl.enabled.protocols": "leave it out: the client takes the best protocol that both sides know",
+    "ssl.protocol": "the client takes the best of TLSv1.2 and TLSv1.3 that both sides know",
+    "ssl.enabled.protocols": "the client takes the best of TLSv1.2 and TLSv1.3 that both sides know",
     "ssl.provider": "leave it out: the client uses OpenSSL",
     "ssl.keymanager.algorithm": "leave it out: the client uses OpenSSL",
     "ssl.trustmanager.algorithm": "leave it out: the client uses OpenSSL",
@@ -223,7 +224,7 @@ def client_settings(properties: Mapping[str, Any], role: Role, own: frozenset[st
             made[f"socket.{name}"] = "0" if value == "-1" else value  # as the system has it
         elif name == "buffer.memory" and role == "producer":
             made["queue.buffering.max.kbytes"] = str(max(1, _number(name, value) // 1024))
-        elif name in _WITHOUT_MEANING[role] or name in _JVM_METRICS:
+        elif name in _WITHOUT_MEANING[role] or name in _JVM_METRICS or _is_usual(name, value):
             idle.append(name)
         else:
             raise _refused(name, role)
@@ -231,6 +232,12 @@ def client_settings(properties: Mapping[str, Any], role: Role, own: frozenset[st
     if idle:
         _LOG.info("Kafka properties that have no meaning in Beadline, and are left out: %s", ", ".join(sorted(idle)))
     return made
+
+
+def _is_usual(name: str, value: str) -> bool:
+    """Whether a property asks for what the client does anyway."""
+    protocols = {part.strip() for part in value.split(",")}
+    return name in ("ssl.protocol", "ssl.enabled.protocols") and protocols <= {"TLS", "TLSv1.2", "TLSv1.3"}
 
 
 def _refused(name: str, role: Role) -> Exception:

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from beadline.connectors.kafka.cluster import BrokerAway, Cluster, Patience
@@ -43,7 +43,7 @@ class KafkaReading:
     :ivar drops_partitions: whether partitions of a checkpoint that the program no longer asks for are left out
     """
 
-    settings: Mapping[str, str]
+    settings: Mapping[str, str] = field(repr=False)  # there may be passwords among them
     subscription: Subscription
     start: Offsets
     stop: Offsets | None

@@ -13,6 +13,8 @@ from beadline.datastream.connectors.file_system import (
     StreamFormat,
     StreamingFileSink,
 )
+from beadline.datastream.connectors.hybrid_source import HybridSource, HybridSourceBuilder
+from beadline.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
 from beadline.datastream.connectors.number_seq import NumberSequenceSource
 
 __all__ = [
@@ -25,6 +27,11 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "HybridSource",
+    "HybridSourceBuilder",
+    "JdbcConnectionOptions",
+    "JdbcExecutionOptions",
+    "JdbcSink",
     "NumberSequenceSource",
     "OutputFileConfig",
     "RollingPolicy",

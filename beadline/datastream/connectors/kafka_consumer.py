@@ -98,7 +98,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         self._properties = as_texts(properties)
         self._reset: Reset = reset_of(self._properties)
         self._start = Offsets("committed", self._reset)
-        self._settings = settings_of(self._properties, "FlinkKafkaConsumer")
+        self._settings = settings_of(self._properties, "FlinkKafkaConsumer", OLD_DISCOVERY)
         self._produced_type = deserialization_schema.get_produced_type()
 
     def __repr__(self) -> str:

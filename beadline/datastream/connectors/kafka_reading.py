@@ -17,25 +17,15 @@ AUTO_COMMIT = "enable.auto.commit"
 AUTO_COMMIT_INTERVAL = "auto.commit.interval.ms"
 RESET = "auto.offset.reset"
 TIMEOUT = "default.api.timeout.ms"
-OWN = frozenset(
-    {
-        DISCOVERY,
-        OLD_DISCOVERY,
-        CLIENT_ID_PREFIX,
-        COMMIT,
-        AUTO_COMMIT,
-        AUTO_COMMIT_INTERVAL,
-        RESET,
-        TIMEOUT,
-    }
-)
+_OWN = frozenset({AUTO_COMMIT, AUTO_COMMIT_INTERVAL, CLIENT_ID_PREFIX, RESET, TIMEOUT})
 MINUTE = 60_000
 
 
-def settings_of(properties: Mapping[str, str], who: str) -> dict[str, str]:
+def settings_of(properties: Mapping[str, str], who: str, *own: str) -> dict[str, str]:
+    """What the client is told. ``own``: properties that only this kind of source has."""
     if not properties.get("bootstrap.servers"):
         raise ConfigurationError(f"{who}: no broker is named; set 'bootstrap.servers'.")
-    settings = consumer_settings(properties, OWN)
+    settings = consumer_settings(properties, _OWN | set(own))
     if CLIENT_ID_PREFIX in properties:
         settings["client.id"] = properties[CLIENT_ID_PREFIX]
     return settings

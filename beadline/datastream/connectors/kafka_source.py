@@ -176,7 +176,7 @@ class KafkaSourceBuilder:
             raise ConfigurationError(f"KafkaSource: {COMMIT} needs a group; call set_group_id(…).")
         reset = reset_of(self._properties) if RESET in self._properties else self._start.reset
         reading = KafkaReading(
-            settings=settings_of(self._properties, "KafkaSource"),
+            settings=settings_of(self._properties, "KafkaSource", DISCOVERY, COMMIT),
             subscription=self._subscription,
             start=self._start,
             stop=self._stop,

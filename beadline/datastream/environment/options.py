@@ -42,6 +42,7 @@ ENGINE = engines.OPTION
 STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
 STEP_FIRST_RECORDS = "beadline.step.first-records"
+SOURCE_RATE = "beadline.source.max-records-per-second"
 # Programs name the jars of PyFlink's connectors. They are told that none is needed.
 _JARS = ("pipeline.jars", "pipeline.classpaths")
 
@@ -63,6 +64,7 @@ _EFFECTIVE = {
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,
+    SOURCE_RATE,
     *_JARS,
     *(checkpoint_settings.KEYS - checkpoint_settings.WITHOUT_EFFECT),
     *backend_settings.KEYS,
@@ -114,6 +116,7 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         first_rows=configuration.get_integer(STEP_FIRST_RECORDS, Limits.first_rows),
         max_rows=configuration.get_integer(STEP_MAX_RECORDS, Limits.max_rows),
         target_seconds=configuration.get_duration_ms(STEP_TARGET, int(Limits.target_seconds * 1000)) / 1000,
+        per_second=_rate(configuration),
     )
     if limits.first_rows < 1 or limits.max_rows < 1 or limits.target_seconds <= 0:
         raise ConfigurationError(f"step limits must be positive: {limits}")
@@ -132,6 +135,15 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         sinks=SinkSettings.from_configuration(configuration),
         dependencies=dependencies or Dependencies(),
     )
+
+
+def _rate(configuration: Configuration) -> float | None:
+    if not configuration.contains_key(SOURCE_RATE):
+        return None
+    rate = configuration.get_float(SOURCE_RATE, 0.0)
+    if not 0 < rate < float("inf"):
+        raise ConfigurationError(f"{SOURCE_RATE} must be more than 0, got {rate}; leave it out for no limit")
+    return rate
 
 
 def _backend(configuration: Configuration) -> BackendSettings:

@@ -77,8 +77,9 @@ class Parts:
         ended = [name for name in subtasks if name not in kept]
         known = [self._states.get(node, {}) for node, its in self._sources.items() if its == source]
         for name in ended:
-            for held in (subtasks, *known):
-                held.pop(name, None)
+            del subtasks[name]
+            for states in known:
+                states.pop(name, None)
 
     # -- looking
 

@@ -73,6 +73,9 @@ class TimestampsByPart(TimestampsOperator):
         self._lanes = None
         if start.parts is not None:
             self._lanes = {name: self._restored(state) for name, state in start.parts.items()}
+            for name, lane in self._lanes.items():
+                if (start.waits or name in start.waiting_parts) and not lane.silent:
+                    lane.active_at = header.now
 
     def part(self, name: str) -> None:
         if self._lanes is None:

@@ -48,7 +48,7 @@ class TimestampsOperator(Operator[TimestampsSpec]):
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
         self._caught_up = start.caught_up
-        if self._active_at is None:
+        if self._active_at is None or (start.waits and not self._idle):
             self._active_at = header.now
 
     def snapshot(self) -> Any:

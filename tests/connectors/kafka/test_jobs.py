@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import pytest
@@ -23,7 +26,7 @@ from beadline.datastream.connectors.kafka import (
     KafkaSourceBuilder,
 )
 from beadline.datastream.functions import MapFunction, ProcessFunction
-from beadline.errors import JobExecutionError
+from beadline.errors import InputError, JobExecutionError
 from beadline.services import KafkaServer
 from beadline.testing import VerifyingSink
 from tests.connectors.kafka.reading import builder, committed, named, new_topic, write
@@ -68,19 +71,21 @@ def test_every_record_once(kafka: KafkaServer, parallelism: int) -> None:
 
 
 class FailsOnce(MapFunction):
-    """Fails when it comes to a record for the first time."""
+    """Fails when it comes to a record for the first time, and takes its process with it if it is to."""
 
-    def __init__(self, record: str, marker: Path) -> None:
-        self._record, self._marker = record, marker
+    def __init__(self, record: str, marker: Path, kill: bool = False) -> None:
+        self._record, self._marker, self._kill = record, marker, kill
 
     def map(self, value: str) -> str:
         if value == self._record and not self._marker.exists():
             self._marker.touch()
+            if self._kill:
+                os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("on purpose")
         return value
 
 
-def run_with_a_failure(kafka: KafkaServer, folder: Path) -> None:
+def run_with_a_failure(kafka: KafkaServer, folder: Path, kill: bool = False) -> None:
     topic, expected = filled(kafka, 3, 700)
     env = environment(
         2,
@@ -95,7 +100,7 @@ def run_with_a_failure(kafka: KafkaServer, folder: Path) -> None:
     group, sink = named("group"), VerifyingSink()
     source = builder(kafka, topic).set_bounded(LATEST).set_group_id(group).build()
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka")
-    stream.map(FailsOnce("650", folder / "failed"), Types.STRING()).sink_to(sink)
+    stream.map(FailsOnce("650", folder / "failed", kill), Types.STRING()).sink_to(sink)
     env.execute("fails once")
     assert (folder / "failed").exists()
     sink.assert_exactly(expected)
@@ -107,8 +112,9 @@ def test_a_failure_repeats_exactly_what_was_not_in_the_checkpoint(kafka: KafkaSe
 
 
 @pytest.mark.spark
-def test_a_failure_on_spark(kafka: KafkaServer, tmp_path: Path) -> None:
-    run_with_a_failure(kafka, tmp_path)
+@pytest.mark.parametrize("kill", [False, True], ids=["failure", "killed worker"])
+def test_a_failure_on_spark(kafka: KafkaServer, tmp_path: Path, kill: bool) -> None:
+    run_with_a_failure(kafka, tmp_path, kill)
 
 
 @pytest.mark.parametrize("parallelism", [(1, 3), (3, 2)])
@@ -243,20 +249,84 @@ def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
     """The job waits for it, and neither loses nor repeats anything."""
     with KafkaServer() as server:
         topic = new_topic(server)
-        write(server, topic, range(100))
+        write(server, topic, range(5000))
         env = environment(1, **{"execution.checkpointing.interval": "50 ms"})
         sink = VerifyingSink()
         source = builder(server, topic).build()
         env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka").sink_to(sink)
         client = env.execute_async()
-        sink.wait_for(100, 60)
+        sink.wait_for(300, 60)
         server.kill()
         time.sleep(2)  # the job asks in vain meanwhile
         server.start()
-        write(server, topic, range(100, 200))
-        sink.wait_for(200, 60)
+        sink.wait_for(5000, 60)
+        server.kill()  # now there is nothing left to read
+        server.start()
+        write(server, topic, range(5000, 5100))
+        sink.wait_for(5100, 60)
         client.cancel().result()
-        sink.assert_exactly([str(number) for number in range(200)])
+        sink.assert_exactly([str(number) for number in range(5100)])
+
+
+def test_without_a_broker_the_restart_strategy_decides(caplog: pytest.LogCaptureFixture) -> None:
+    env = environment(
+        1,
+        **{
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "1",
+            "restart-strategy.fixed-delay.delay": "1 ms",
+        },
+    )
+    made = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:9").set_topics("a")
+    made.set_value_only_deserializer(SimpleStringSchema()).set_property("default.api.timeout.ms", "500")
+    with caplog.at_level("WARNING", "beadline"), pytest.raises(InputError, match="does not answer"):
+        collected(env, made.build())
+    assert "Trying again" in caplog.text
+    assert "attempt 1 failed: Kafka at 127.0.0.1:9 does not answer" in caplog.text
+
+
+def test_a_password_is_nowhere_to_be_seen(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    made = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:9").set_topics("a")
+    made.set_value_only_deserializer(SimpleStringSchema()).set_properties(
+        {
+            "default.api.timeout.ms": "500",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.jaas.config": f'{module} required username="me" password="TopSecret";',
+        }
+    )
+    source = made.build()
+    env = environment(1, **{"execution.checkpointing.interval": "1 s", "restart-strategy.type": "none"})
+    env.get_checkpoint_config().set_checkpoint_storage_dir(f"file://{tmp_path}")
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka")
+    stream.print()
+    plan = env.get_execution_plan()
+    with caplog.at_level("DEBUG"), pytest.raises(InputError) as caught:
+        env.execute()
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    texts = [plan, caplog.text, repr(source), repr(source._make_source()), "".join(format_exception(caught.value))]
+    assert not any("TopSecret" in text for text in texts)
+    assert not any(b"TopSecret" in content for content in files)
+
+
+class Watermarks(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield value, ctx.timer_service().current_watermark()
+
+
+def test_each_partition_has_a_watermark(kafka: KafkaServer) -> None:
+    """The slow partition holds the watermark back, though the other one is read in the same subtask."""
+    topic = new_topic(kafka, 2)
+    for number in range(50):
+        write(kafka, topic, ["ahead"], 0, timestamp=1_000_000 + number)
+        write(kafka, topic, ["behind"], 1, timestamp=1_000 + number)
+    source = builder(kafka, topic).set_bounded(LATEST).build()
+    env = environment(1, **{"beadline.watermark.records": "1", "beadline.step.max-records": "10"})
+    stream = env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "kafka")
+    with stream.process(Watermarks()).execute_and_collect() as results:
+        found = list(results)
+    assert len(found) == 100
+    assert max(watermark for _, watermark in found) < 1_050
 
 
 @pytest.mark.spark

@@ -54,10 +54,14 @@ def test_other_names() -> None:
 
 
 def test_what_has_no_meaning_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    given = {"key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer", "max.poll.records": "5"}
+    given = {
+        "key.deserializer": "org.apache.kafka.common.serialization.StringDeserializer",
+        "max.poll.records": "5",
+        "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
+    }
     with caplog.at_level(logging.INFO, "beadline.kafka"):
         assert consumer_settings(given) == {}
-    assert "key.deserializer, max.poll.records" in caplog.text
+    assert "key.deserializer, max.poll.records, ssl.enabled.protocols" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_what_has_no_meaning_is_named_in_the_log(caplog: pytest.LogCaptureFixtur
         ("bootstrap.server", r"Did you mean 'bootstrap\.servers'"),
         ("interceptor.classes", "classes of Java"),
         ("acks", "is for a producer"),
-        ("ssl.protocol", "leave it out"),
+        ("ssl.protocol", r"TLSv1\.2"),
         ("no.such.thing.at.all", r"no\.such\.thing\.at\.all"),
     ],
 )
@@ -200,6 +204,14 @@ def test_bad_values_of_a_source() -> None:
         KafkaSource.builder().set_value_only_deserializer(str)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="is not an offset"):
         KafkaOffsetsInitializer.offsets({KafkaTopicPartition("a", 0): -1}, KafkaOffsetResetStrategy.NONE)
+
+
+def test_each_source_has_its_own_name_for_discovery() -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"flink\.partition-discovery\.interval-millis"):
+        complete().set_property("flink.partition-discovery.interval-millis", "10").build()
+    properties = {"bootstrap.servers": "b:1", "group.id": "g", "partition.discovery.interval.ms": "10"}
+    with pytest.raises(UnsupportedFeatureError, match=r"partition\.discovery\.interval\.ms"):
+        FlinkKafkaConsumer("a", SimpleStringSchema(), properties)
 
 
 def test_an_old_consumer_starts_from_its_group() -> None:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from beadline.common.serialization import SimpleStringSchema
+from beadline.connectors.kafka import consumers as consumers_module
 from beadline.connectors.kafka.consumers import consumers
-from beadline.connectors.source import Position, StepSource
+from beadline.connectors.source import Part, Position, StepSource
 from beadline.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
@@ -258,6 +259,43 @@ def test_what_was_fetched_too_early_is_kept(kafka: KafkaServer) -> None:
     assert found == numbers(range(1000))
     source.hold(frozenset())
     assert read_on(source, position, rows=333)[1] == numbers(range(5000, 6000))
+    source.stop()
+
+
+def test_consumers_that_nobody_uses_are_closed(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, other = new_topic(kafka), new_topic(kafka)
+    for each in (topic, other):
+        write(kafka, each, range(3))
+    source, second = step_source(builder(kafka, topic)), step_source(builder(kafka, other))
+    read_on(source, source.initial())
+    (kept,) = consumers._idle[source._token]
+    read_on(second, second.initial())
+    assert consumers._idle[source._token] == [kept]
+    monkeypatch.setattr(consumers_module, "_IDLE_SECONDS", 0.0)
+    read_on(second, second.initial())
+    assert consumers._idle[source._token] == []
+    with pytest.raises(RuntimeError, match="closed"):
+        kept._consumer.consume(1, 0)
+    source.stop()
+    second.stop()
+    assert not consumers._idle.get(second._token)
+
+
+def test_large_records_come_in_small_blocks(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = new_topic(kafka, 2)
+    values = [f"{number:03}" + "x" * 1000 for number in range(300)]
+    write(kafka, topic, values, 0)
+    write(kafka, topic, values, 1)
+    monkeypatch.setattr(consumers_module, "_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(consumers_module, "_MOST_WAITING", (50, 1 << 20))
+    source = step_source(builder(kafka, topic))
+    position, splits = source.plan(source.initial(), 300, 1)
+    batches = [item[0] for item in source.read_parts(splits) if not isinstance(item, Part)]
+    assert max(len(batch) for batch in batches) == 20
+    once = split_records(source, splits)
+    assert once == split_records(source, splits)
+    found = [record for _, record in once] + read_on(source, position, rows=7)[1]
+    assert sorted(found) == sorted(values * 2)
     source.stop()
 
 
