@@ -59,6 +59,9 @@ class Committer(ABC):
     published before, and nothing is done: a consumer may have taken the output away since, and it must not come back.
     """
 
+    #: Whether output leaves in the order in which it was handed out.
+    in_order = False
+
     @abstractmethod
     def sealed(self, pieces: list[Any], now: int, final: bool) -> None:
         """Take the pieces of a sealed step."""
@@ -100,7 +103,7 @@ class Committer(ABC):
         """A picklable function that publishes one committable, and does nothing if that was done before."""
 
     def publish(self, committables: list[Any], call: Call, recovering: bool) -> list[Any]:
-        """Publish committables. Runs alongside the steps, never twice at a time.
+        """Publish committables. Runs alongside the steps; never twice at a time if they leave in order.
 
         :param recovering: the job has gone back to a checkpoint that names them
         :returns: those that can't be published any more. Nothing after them is published before :meth:`again`

@@ -187,7 +187,7 @@ class Running:
             return _UNTIL_EVENT
         if self._suspending is not None:
             return 0.1
-        if self.sinks.are_full():
+        if not self._coordinator.is_closed and self.sinks.are_full():
             return _UNTIL_EVENT  # until a checkpoint is complete
         planned = execution.next_step(self.processing_time(), self._job.engine.keep_alive)
         if not isinstance(planned, Planned):
@@ -335,7 +335,7 @@ class Running:
     def _take(self, take: Take) -> None:
         execution = self._current
         self._results.taken(take.id)
-        sinks = self.sinks.take(take.id, take.kind.commits)
+        sinks = self.sinks.take(take.id, take.kind.commits, take.kind.ends_job)
         snapshot = execution.snapshot(take, self._job.settings.clock(), sinks)
         if not take.kind.is_savepoint:
             execution.truth.book.checkpointed()

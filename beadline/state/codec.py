@@ -76,6 +76,11 @@ def trust(modules: Iterable[str], registered: Iterable[tuple[str, str]]) -> None
     _registered.update(registered)
 
 
+def trust_also(modules: Iterable[str], registered: Iterable[tuple[str, str]]) -> None:
+    """The same, without forgetting what was trusted before."""
+    trust((*_job_modules, *modules), registered)
+
+
 def is_trusted(module: str, name: str) -> bool:
     return _is_named(module, name) or _is_below(module, (*_job_modules, *_PLAIN_PACKAGES))
 

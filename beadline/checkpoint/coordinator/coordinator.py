@@ -115,6 +115,11 @@ class CheckpointCoordinator:
         """Whether it may still complete."""
         return id in self._pending
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further checkpoint comes, because a source has ended."""
+        return self._steps.closed_by_sources(self.settings)
+
     def next_wakeup(self, now: int) -> int | None:
         """When :meth:`tick` has something to do, if nothing else happens before; ``None`` for never."""
         times = [p.triggered_at + self.settings.timeout_ms for p in self._checkpoints]

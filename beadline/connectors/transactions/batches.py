@@ -21,8 +21,8 @@ class BatchLog(ABC):
 
     @abstractmethod
     def append(self, writer: str, number: int, pieces: list[Piece]) -> None:
-        """Write the rows of a checkpoint. Numbers of a writer grow; the last batch may come again after a failure, with
-        the same number and rows, and must have no effect then."""
+        """Write the rows of a checkpoint. Numbers of a writer grow. After a failure the last few batches may come
+        again, in order, and must have no effect then: a number up to the newest that is known was written."""
 
 
 class BatchSink(OutsideSink):
@@ -47,7 +47,7 @@ class _BatchPlace(Outside):
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
         self.sync([Piece(*piece) for piece in part["pieces"]])
-        return {**part, "writer": self.names.run}
+        return part
 
     def finish(self, committable: dict[str, Any], recovering: bool) -> Fate:
         raise AssertionError("batches are written whole")

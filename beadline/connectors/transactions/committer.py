@@ -7,8 +7,10 @@ subtask that are not visible yet.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
+import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,13 +19,14 @@ from beadline.connectors.files.committer import FileCommitter
 from beadline.connectors.files.pieces import Piece, paths_of, with_data
 from beadline.connectors.files.policy import RollingPolicy
 from beadline.connectors.sink import Call, Held
+from beadline.connectors.transactions.contract import Fate
 from beadline.connectors.transactions.place import Outside
 
 _LOG = logging.getLogger("beadline")
 # A driver's entries are numbered above those of all drivers before it.
 _OF_A_DRIVER = 40
-# Where the last number is among the counters of a snapshot.
-_LAST = 0
+# Parts that a snapshot brought along have a bucket of their own.
+_RESTORED = "restored"
 
 
 class OutsideCommitter(FileCommitter):
@@ -32,11 +35,16 @@ class OutsideCommitter(FileCommitter):
     :param heavy: whether it takes long to make a committable visible, so that tasks do it
     """
 
+    in_order = True
+
     def __init__(self, place: Outside, heavy: bool) -> None:
         super().__init__(place, RollingPolicy(on_checkpoint=True))
         self._outside = place
         self._heavy = heavy
+        self._base = 0
         self._number = place.names.epoch << _OF_A_DRIVER
+        # A job that begins from nothing is another writer, even if it has the id of an earlier one.
+        self._writer = f"{place.names.run}-{secrets.token_hex(4)}"
         # By subtask: the newest number that was given, the newest that is visible, and up to where nothing may become
         # visible any more.
         self._newest: dict[int, int] = {}
@@ -47,10 +55,15 @@ class OutsideCommitter(FileCommitter):
         return f"<OutsideCommitter of {self._names.run[:8]}: {len(self._open)} open parts>"
 
     def due(self, at_checkpoint: bool) -> list[Any]:
-        """Everything: who asks wants it to be visible as soon as may be."""
+        """Everything: who asks wants it to be visible as soon as may be. What a savepoint brought along comes first, of
+        all subtasks: with another parallelism its keys are in other subtasks now."""
         parts, self._open = self._open, {}
-        number = self._next() if parts else 0
-        return [self._numbered(number, subtask, part.pieces) for (_, subtask), part in parts.items()]
+        handed_out = []
+        for bucket in (_RESTORED, ""):
+            own = [(subtask, part.pieces) for (name, subtask), part in parts.items() if name == bucket]
+            number = self._next() if own else 0
+            handed_out += [self._numbered(number, subtask, pieces) for subtask, pieces in own]
+        return handed_out
 
     def _next(self) -> int:
         """Numbers only grow, also from a job to one that starts from its savepoint: a log may remember the last."""
@@ -60,15 +73,27 @@ class OutsideCommitter(FileCommitter):
     def _numbered(self, number: int, subtask: int, pieces: list[Piece]) -> dict[str, Any]:
         self._newest[subtask] = number
         self._handed_out |= paths_of(pieces)
-        return {"subtask": subtask, "number": number, "pieces": [piece.as_data() for piece in pieces]}
+        as_data = [piece.as_data() for piece in pieces]
+        return {"subtask": subtask, "number": number, "writer": self._writer, "pieces": as_data}
 
     def snapshot(self) -> Any:
-        self._counters = {_LAST: self._number}
-        return super().snapshot()
+        return {**super().snapshot(), "writer": self._writer, "base": self._base, "last": self._number}
 
     def restore(self, snapshot: Any, needed: list[Held]) -> None:
+        """Numbers go on above all that were given, by whichever driver or job: what a log remembers is smaller."""
         super().restore(snapshot, needed)
-        self._number = max(self._number, self._counters.get(_LAST, 0))
+        self._open = {(_RESTORED, subtask): part for (_, subtask), part in self._open.items()}
+        self._void.clear()
+        if not snapshot.get("last"):
+            return
+        if not snapshot["writer"].startswith(self._names.run):
+            # It comes from another job, whose drivers were counted apart from ours.
+            self._base = (snapshot["last"] >> _OF_A_DRIVER) + 1
+        else:
+            self._writer, self._base = snapshot["writer"], snapshot["base"]
+        given = [part["number"] for held in needed for part in held.parts + held.committables]
+        first = self._base + self._names.epoch << _OF_A_DRIVER
+        self._number = max(self._number, first, snapshot["last"], *given)
 
     # -- two phases
 
@@ -77,29 +102,13 @@ class OutsideCommitter(FileCommitter):
         return _number_of(part)
 
     def publisher(self) -> Callable[[Any], None]:
-        return partial(_finish_one, self._outside)
+        raise AssertionError("output leaves in order")
 
     def publish(self, committables: list[Any], call: Call, recovering: bool) -> list[Any]:
-        """Each subtask's in order, up to the first one that is lost: that one and the later ones are given back."""
-        groups: dict[int, list[Any]] = {}
-        for committable in sorted(committables, key=_number_of):
-            subtask, number = committable["subtask"], committable["number"]
-            if number > self._visible.get(subtask, -1):
-                groups.setdefault(subtask, []).append(committable)
-        lost = []
-        for subtask, group in groups.items():
-            if group[0]["number"] <= self._void.get(subtask, -1):
-                lost += group
-                groups[subtask] = []
-        ready = [group for group in groups.values() if group]
-        counts = call(partial(self._outside.finish_in_order, recovering), ready, self._weight_of)
-        for group, count in zip(ready, counts, strict=True):
-            subtask = group[0]["subtask"]
-            if count:
-                self._visible[subtask] = group[count - 1]["number"]
-            if count < len(group):
-                self._void[subtask] = math.inf
-                lost += group[count:]
+        """Number by number. If one is lost, the later ones of its subtask are given back too."""
+        lost: list[Any] = []
+        for _, same in itertools.groupby(sorted(committables, key=_number_of), _number_of):
+            lost += self._publish_number(list(same), call, recovering)
         for committable in lost:
             self._outside.abort(committable)
         if lost:
@@ -110,8 +119,22 @@ class OutsideCommitter(FileCommitter):
             )
         return lost
 
-    def _weight_of(self, group: list[Any]) -> int:
-        return sum(map(self.weight, group)) if self._heavy else 0
+    def _publish_number(self, committables: list[Any], call: Call, recovering: bool) -> list[Any]:
+        """Those of one number, which belong to different subtasks."""
+        new = [each for each in committables if each["number"] > self._visible.get(each["subtask"], -1)]
+        lost = [each for each in new if each["number"] <= self._void.get(each["subtask"], -1)]
+        ready = [each for each in new if each["number"] > self._void.get(each["subtask"], -1)]
+        fates = call(partial(_finish, self._outside, recovering), ready, self._weight_of)
+        for committable, fate in zip(ready, fates, strict=True):
+            if fate is Fate.COMMITTED:
+                self._visible[committable["subtask"]] = committable["number"]
+            else:
+                self._void[committable["subtask"]] = math.inf
+                lost.append(committable)
+        return lost
+
+    def _weight_of(self, committable: Any) -> int:
+        return self.weight(committable) if self._heavy else 0
 
     def again(self, parts: list[Any], lost: list[Any]) -> list[Any]:
         """All parts of the subtasks that lost one, with new numbers in the old order; the old ones are void."""
@@ -134,5 +157,5 @@ def _number_of(committable: dict[str, Any]) -> int:
     return number
 
 
-def _finish_one(place: Outside, committable: Any) -> None:
-    place.finish(committable, recovering=False)
+def _finish(place: Outside, recovering: bool, committable: Any) -> Fate:
+    return place.finish(committable, recovering)

@@ -14,7 +14,7 @@ from beadline.connectors.files.renaming import RenamedFiles
 from beadline.connectors.sink_settings import FAIL, SKIP, UNKNOWN, WRITE_AGAIN
 from beadline.connectors.transactions.contract import Entry, Fate, Log, Transactions
 from beadline.connectors.transactions.rows import unpacked
-from beadline.errors import TransactionUnknownError
+from beadline.errors import BeadlineError, TransactionUnknownError
 from beadline.state.segments.files import parent, sync
 
 _LOG = logging.getLogger("beadline")
@@ -36,13 +36,6 @@ class Outside(RenamedFiles):
 
     def abort(self, committable: dict[str, Any]) -> None:
         """A committable must never become visible."""
-
-    def finish_in_order(self, recovering: bool, committables: list[dict[str, Any]]) -> int:
-        """Make committables of one subtask visible, up to the first one that is lost; gives how many are."""
-        for position, committable in enumerate(committables):
-            if self.finish(committable, recovering) is Fate.ABORTED:
-                return position
-        return len(committables)
 
     # Nothing is made ready but what is staged, unless a place says something else.
 
@@ -102,6 +95,15 @@ class TransactionPlace(Outside):
     def give_up(self, key: Any) -> None:
         self._transactions.abort_open(key)
 
+    def clear(self) -> None:
+        """The job has ended for good: what it left open would stay open."""
+        try:
+            for key, _ in list(self.ready()):
+                self.give_up(key)
+        except (OSError, BeadlineError) as error:
+            _LOG.warning("transactions that begin with %s may be left open: %s", self._ids, error)
+        super().clear()
+
 
 class LogPlace(Outside):
     """Rows are appended to a log."""
@@ -111,10 +113,10 @@ class LogPlace(Outside):
         self._log = log
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
-        """What is staged is all there is to make ready; whoever appends it later says whose entry it is."""
+        """What is staged is all there is to make ready."""
         if self._log.exactly_once:
             self.sync([Piece(*piece) for piece in part["pieces"]])
-        return {**part, "writer": self.names.run}
+        return part
 
     def finish(self, committable: dict[str, Any], recovering: bool) -> Fate:
         entry = Entry(committable["writer"], committable["subtask"], committable["number"])

@@ -21,9 +21,9 @@ __all__ = ["DataFrameSink"]
 class DataFrameSink(Sink):
     """Hands the records of each checkpoint to Spark as one DataFrame: ``stream.sink_to(DataFrameSink(write))``.
 
-    The call comes when the checkpoint has completed. After a failure the last one may come again, with the same id and
-    the same rows: a ``write`` that leaves out an id that it knows makes the job exactly-once. Table formats can do that
-    by themselves, for instance Delta with ``txnAppId`` and ``txnVersion``.
+    The call comes when the checkpoint has completed. After a failure the last few may come again, in order: a ``write``
+    that leaves out ids up to the newest that it knows makes the job exactly-once. Table formats can do that by
+    themselves, for instance Delta with ``txnAppId`` and ``txnVersion``.
 
     :param write: is called with the DataFrame and the checkpoint's id; and with the name of the writer, if it takes
         three arguments. Ids of one writer grow. A job that is resumed is the same writer; one that is started anew is

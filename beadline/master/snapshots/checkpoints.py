@@ -217,6 +217,7 @@ class Checkpoints:
             self._aborted_steps.append(record.taken.step)
         if record.kind.is_savepoint:
             self.savepoints.cancel(action.id)
+            self._sinks.promises.withdraw(action.id)
         if record.request is not None:
             text = f"the {record.request.kind.value} failed: {action.reason.value} {action.message}"
             record.request.fail(BeadlineError(text.strip()))

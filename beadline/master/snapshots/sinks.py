@@ -9,6 +9,7 @@ output begins its way again, and is in the next checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -26,7 +27,7 @@ from beadline.connectors.sink_settings import MAX_STAGED
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import SinkSpec
 from beadline.master.snapshots.calls import Calls
-from beadline.master.snapshots.outputs import Output, SinkData, held_of
+from beadline.master.snapshots.outputs import Output, Promises, SinkData, held_of
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
 
@@ -57,13 +58,11 @@ class Sinks:
         self._nodes: dict[str, int] = {}
         self._outputs: dict[int, Output] = {}
         self._numbers = itertools.count(1)
-        # What a savepoint names that the job was to stop with, until it is visible: whoever starts from there needs it,
-        # even if this job fails before it has published it, and goes on from an earlier checkpoint.
-        self._promised: dict[int, Output] = {}
+        self.promises = Promises()
         # Checkpoints that are written at the same time hold the same output: it is pre-committed once.
         self._precommitting = threading.Lock()
         self._changing = threading.Lock()
-        # A savepoint publishes what the publisher may be publishing.
+        # A savepoint publishes what the publisher may be publishing, and may not overtake it.
         self._publishing = threading.Lock()
         # What can't become visible any more, by identity, until the master thread hears of it.
         self._lost: dict[int, Any] = {}
@@ -110,11 +109,7 @@ class Sinks:
         """Publish what no checkpoint holds; at the end also what only abandoned checkpoints hold. What is lost comes
         again with the next step; at the end at once."""
         for _ in range(_TRIES if final else 1):
-            ready = [
-                output
-                for output in self._outputs.values()
-                if output.uid not in self._waiting and not output.released and (final or output.checkpoint is None)
-            ]
+            ready = [output for output in self._outputs.values() if self._is_ready(output, final)]
             if not ready:
                 return
             self._storage.check_if_reachable()
@@ -124,16 +119,23 @@ class Sinks:
         if final and again:
             raise JobExecutionError(f"{again} transactions of the last step were aborted {_TRIES} times in a row")
 
+    def _is_ready(self, output: Output, final: bool) -> bool:
+        """Whether output is published at once. What leaves in order takes everything before it along."""
+        if output.uid in self._waiting:
+            return False
+        return self._committers[output.uid].in_order or (not output.released and (final or output.checkpoint is None))
+
     def _settle(self, outputs: list[Output]) -> int:
         """Forget output that is visible. What is lost, and what must not overtake it, begins its way again; gives how
         much was lost."""
         lost: dict[str, list[Any]] = {}
-        for output in outputs:
-            if self._lost.pop(id(output.committable), None) is None:
-                del self._outputs[output.number]
-                self._promised.pop(output.number, None)
-            else:
-                lost.setdefault(output.uid, []).append(output.committable)
+        with self._changing:
+            for output in outputs:
+                if self._lost.pop(id(output.committable), None) is None:
+                    del self._outputs[output.number]
+                    self.promises.keep(output)
+                else:
+                    lost.setdefault(output.uid, []).append(output.committable)
         for uid, committables in lost.items():
             own = [output for output in self._outputs.values() if output.uid == uid]
             parts = self._committers[uid].again([output.part for output in own], committables)
@@ -155,16 +157,17 @@ class Sinks:
         """What to :meth:`restore` to begin from the beginning."""
         return {uid: {"staged": staged, "committables": []} for uid, staged in self._empty.items()}
 
-    def take(self, checkpoint: int, commits: bool = True) -> dict[str, Any]:
+    def take(self, checkpoint: int, commits: bool = True, ends_job: bool = False) -> dict[str, Any]:
         """What a checkpoint of the last sealed step holds of the sinks; :meth:`precommit` makes it what is stored.
 
         Output of checkpoints that were given up, or is not visible yet, is in it again.
 
         :param commits: whether its completion publishes; that of a savepoint does not, and without checkpoints nothing
             else would
+        :param ends_job: whether no further checkpoint comes after it
         """
-        self._last_is_taken = commits and self._final
         if commits:
+            self._last_is_taken = self._final or ends_job
             for uid, committer in self._committers.items():
                 # Also where sealed steps are published at once: some sinks complete their output at checkpoints only.
                 self._hand_out(uid, committer.due(at_checkpoint=True))
@@ -199,8 +202,9 @@ class Sinks:
 
     def _outputs_in(self, held: Any) -> list[Output]:
         """Those of a checkpoint just taken that are not visible yet."""
-        found = (self._outputs.get(number) for number, _ in held["due"])
-        return [output for output in found if output is not None]
+        with self._changing:
+            found = (self._outputs.get(number) for number, _ in held["due"])
+            return [output for output in found if output is not None]
 
     def _precommit(self, outputs: list[Output]) -> dict[int, Any]:
         """Pre-commit what is not; gives the committables by number. Output that begins its way again meanwhile needs
@@ -278,20 +282,20 @@ class Sinks:
         data = snapshot.committables()
         outputs = [output for held in data.values() for output in self._outputs_in(held)]
         released = [output for output in outputs if output.released]
-        due = [output for output in outputs if output not in released]
         if self.publish([(output.uid, output.committable) for output in released]):
             raise SnapshotError("output of an earlier checkpoint was aborted, and is written again: try once more")
-        made = {}
-        if commits:
-            made = self._precommit(due)
-            self._promised.update((output.number, output) for output in due)
+        # What a checkpoint holds that is not complete may be published by it.
+        due = [o for o in outputs if o not in released and (commits or o.checkpoint is not None)]
+        self.promises.make(snapshot.checkpoint_id, due)
+        made = self._precommit(due)
         stored = {}
         for uid, held in data.items():
-            own = [output for output in due if output.uid == uid]
-            parts = [] if commits else [output.part for output in own]
+            committer, own = self._committers[uid], [output for output in outputs if output.uid == uid]
+            parts = [output.part for output in own if output not in released and output not in due]
+            committables = [made[output.number] for output in own if output in due]
             stored[uid] = {
-                "staged": self._committers[uid].portable(held["staged"], parts),
-                "committables": [self._committers[uid].portable_committable(made[o.number]) for o in own if commits],
+                "staged": committer.portable(held["staged"], parts),
+                "committables": list(map(committer.portable_committable, committables)),
             }
         return _with(snapshot, stored)
 
@@ -307,12 +311,12 @@ class Sinks:
     def publish(self, ready: list[tuple[str, Any]], recovering: bool = False) -> list[tuple[str, Any]]:
         """Make output visible. Runs alongside the steps; may be repeated. Gives what is lost."""
         found = []
-        with self._publishing:
-            for uid, committer in self._committers.items():
-                own = [committable for owner, committable in ready if owner == uid]
-                if own:
+        for uid, committer in self._committers.items():
+            own = [committable for owner, committable in ready if owner == uid]
+            if own:
+                with self._publishing if committer.in_order else contextlib.nullcontext():
                     lost = committer.publish(own, partial(self._call, uid, "publish"), recovering)
-                    found += [(uid, committable) for committable in lost]
+                found += [(uid, committable) for committable in lost]
         self._lost.update((id(committable), committable) for _, committable in found)
         return found
 
@@ -331,7 +335,7 @@ class Sinks:
 
     def _check_end(self, checkpoint: int) -> None:
         """What begins its way again needs another checkpoint. After the last one, the job must go back to it."""
-        again = sum(output.checkpoint is None and output.uid in self._waiting for output in self._outputs.values())
+        again = sum(output.checkpoint is None for output in self._outputs.values())
         if self._last_is_taken and again:
             raise JobExecutionError(
                 f"{again} transactions were aborted before they could be committed, after the last checkpoint had been "
@@ -368,8 +372,8 @@ class Sinks:
 
     def _not_visible(self, uid: str) -> Held:
         own = [output for output in list(self._outputs.values()) if output.uid == uid]
-        promised = [output for output in list(self._promised.values()) if output.uid == uid]
-        ready = [output.committable for output in own + promised if output.committable is not None]
+        owed = self.promises.to_keep(uid)
+        ready = [output.committable for output in own + owed if output.committable is not None]
         return Held(None, [output.part for output in own], ready)
 
     def _retained(self, uid: str) -> list[Held]:
@@ -379,11 +383,11 @@ class Sinks:
         """The job has ended. ``discard``: nobody will resume it."""
         if discard:
             try:
-                self._storage.check_if_reachable()
-            except Fenced:
-                discard = False  # another driver has the job, and needs what this one staged
+                self._storage.check()
+            except (Fenced, OSError):
+                discard = False  # another driver may have the job, and need what this one staged
         for uid, committer in self._committers.items():
-            committer.close(discard and all(output.uid != uid for output in self._promised.values()))
+            committer.close(discard and not self.promises.to_keep(uid))
 
 
 def _with(snapshot: Snapshot, data: SinkData) -> Snapshot:
