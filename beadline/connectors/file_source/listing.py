@@ -26,9 +26,9 @@ PUT_BACK = "Put the file back as it was: the job goes on from where it stood whe
 class FileRange:
     """Part of a file, as it was when it was listed.
 
-    :ivar start: a byte, or whatever the format counts in
     :ivar size: how many bytes the file had
     :ivar mark: what :func:`mark_of` gave, None if that is not known
+    :ivar unit: what ``start`` and ``end`` count
     """
 
     path: str
@@ -36,6 +36,7 @@ class FileRange:
     end: int
     size: int
     mark: str | None = None
+    unit: str = "byte"
 
 
 def listed(paths: list[str], known: frozenset[str]) -> list[list[Any]]:
@@ -93,13 +94,13 @@ def check_same(stream: BinaryIO, given: FileRange) -> None:
     if given.mark is not None and mark_of(stream, given.size) != given.mark:
         raise InputError(
             f"the content of {given.path} has changed since it was listed with {given.size} bytes, and it is still to "
-            f"be read from byte {given.start} on. {PUT_BACK}"
+            f"be read from {given.unit} {given.start} on. {PUT_BACK}"
         )
 
 
 def cut_short(given: FileRange, position: int, size: int) -> InputError:
     return InputError(
-        f"{given.path} has {size} bytes and had {given.size} when it was listed: it can't be read from byte "
+        f"{given.path} has {size} bytes and had {given.size} when it was listed: it can't be read from {given.unit} "
         f"{position} on. {PUT_BACK}"
     )
 

@@ -21,7 +21,12 @@ BLOCK = 1 << 20
 
 
 class FilesSource(StepSource):
-    """Reads files and folders; with ``monitor_seconds`` it goes on looking for new files."""
+    """Reads files and folders; with ``monitor_seconds`` it goes on looking for new files.
+
+    :cvar unit: what ranges count
+    """
+
+    unit = "byte"
 
     def __init__(self, paths: list[str], monitor_seconds: float | None = None, may_split: bool = True) -> None:
         self._paths = [checked_path(path) for path in paths]
@@ -110,7 +115,7 @@ class FilesSource(StepSource):
                 if self._splittable(given.path) and start + room < given.end:
                     stop = min(given.end, self._cut(given.path, start, start + room, given.end))
                 path = os.path.abspath(given.path)  # workers may have another working directory
-                splits[-1].append(FileRange(path, start, stop, given.size, given.mark))
+                splits[-1].append(FileRange(path, start, stop, given.size, given.mark, self.unit))
                 room -= stop - start
                 start = stop
                 if room <= 0 and len(splits) < parallelism:
@@ -138,7 +143,7 @@ class FilesSource(StepSource):
             except FileNotFoundError as error:
                 raise InputError(
                     f"{given.path} is gone; it had {given.size} bytes when it was listed, and is still to be read from "
-                    f"byte {given.start} on. {PUT_BACK}"
+                    f"{given.unit} {given.start} on. {PUT_BACK}"
                 ) from error
             except OSError as error:
-                raise InputError(f"can't read {given.path} from byte {given.start} on: {error}") from error
+                raise InputError(f"can't read {given.path} from {given.unit} {given.start} on: {error}") from error

@@ -1,0 +1,117 @@
+"""Rows of CSV text: many at once, for files, and one at a time, for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from beadline.common._formats.csv_dialect import CsvDialect
+from beadline.common._formats.csv_fields import FieldReader, FieldWriter, field_reader, field_writer, is_text
+from beadline.common._types.base import Converter
+from beadline.common.typeinfo import RowTypeInfo, TypeInformation
+from beadline.common.types import Row, new_row
+
+_SHOWN = 500
+
+
+class CsvRecordReader:
+    """Reads rows of one type.
+
+    :param elements: for each column, what separates the elements of an array in it
+    :param lenient: what does not fit is None, and so is a field that is missing
+    """
+
+    def __init__(
+        self, dialect: CsvDialect, row_type: RowTypeInfo, elements: Sequence[str], lenient: bool = False
+    ) -> None:
+        self._dialect = dialect
+        self._names = row_type.get_field_names()
+        self._lenient = lenient
+        types = zip(row_type.get_field_types(), elements, strict=True)
+        self._readers = [self._nullable(field, separator) for field, separator in types]
+
+    def _nullable(self, field: TypeInformation, separator: str) -> FieldReader | None:
+        """None for a column of texts that are taken as they are."""
+        read, null, text = field_reader(field, separator), self._dialect.null, is_text(field)
+        if text and null is None:
+            return None
+        lenient = self._lenient
+
+        def read_field(given: str) -> Any:
+            if given == null or (not given and not text):
+                return None
+            try:
+                return read(given)
+            except (ValueError, ArithmeticError):
+                if lenient:
+                    return None
+                raise
+
+        return read_field
+
+    def records(self, text: str) -> list[Row]:
+        """The rows of a text. It raises ValueError for what does not fit."""
+        return self.rows(self._dialect.rows(text))
+
+    def rows(self, rows: list[list[str]], order: Sequence[int] | None = None) -> list[Row]:
+        """The rows with these fields, a column at a time. Empty lines are left out.
+
+        :param order: for each field where it is in ``rows``, if that is not as in the type
+        """
+        width = len(self._names)
+        if [] in rows:
+            rows = [row for row in rows if row] if width > 1 else [row or [""] for row in rows]
+        if not rows:
+            return []
+        if order is None:
+            rows = self._of_right_width(rows, width)
+            columns: list[Any] = list(zip(*rows, strict=True))
+        else:
+            columns = [[row[at] for row in rows] for at in order] if self._fit(rows, max(order)) else []
+        for index, read in enumerate(self._readers):
+            if read is not None:
+                columns[index] = self._column(read, columns[index], index)
+        names = self._names
+        return [new_row(list(values), names) for values in zip(*columns, strict=True)]
+
+    def _column(self, read: FieldReader, column: Sequence[str], index: int) -> list[Any]:
+        try:
+            return list(map(read, column))
+        except (ValueError, ArithmeticError) as error:
+            raise ValueError(f"field '{self._names[index]}': {error}") from None
+
+    def _of_right_width(self, rows: list[list[str]], width: int) -> list[list[str]]:
+        for row in rows:
+            if len(row) != width:
+                if not self._lenient:
+                    raise ValueError(f"{width} fields are needed, and there are {len(row)}")
+                return [(row + [""] * width)[:width] for row in rows]
+        return rows
+
+    def _fit(self, rows: list[list[str]], last: int) -> bool:
+        for row in rows:
+            if len(row) <= last:
+                raise ValueError(f"the header names more fields than the {len(row)} that there are")
+        return True
+
+
+class CsvRecordWriter:
+    """Writes rows of one type."""
+
+    def __init__(self, dialect: CsvDialect, row_type: RowTypeInfo, elements: Sequence[str]) -> None:
+        self._dialect = dialect
+        self._convert: Converter = row_type.converter()
+        types = zip(row_type.get_field_types(), elements, strict=True)
+        self._writers: list[FieldWriter] = [field_writer(field, separator) for field, separator in types]
+
+    def line(self, record: Any) -> str:
+        """One row, without the end of its line. It raises ValueError or TypeError for what does not fit."""
+        row = self._convert(record)
+        fields = [None if v is None else write(v) for write, v in zip(self._writers, row, strict=True)]
+        return self._dialect.line(fields)
+
+
+def shown(message: bytes) -> str:
+    """A message, cut to a length that fits an error."""
+    text = bytes(message[: _SHOWN + 1]).decode("utf-8", "replace")
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"
