@@ -14,7 +14,7 @@ from typing import Any
 
 from beadline.connectors.files.pieces import Piece, of_rows
 from beadline.connectors.files.place import Assemble
-from beadline.connectors.files.policy import RollingPolicy
+from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.files.sink import FileSinkBase
 from beadline.connectors.sink import Stager
 
@@ -55,6 +55,7 @@ class BulkFileSink(FileSinkBase):
     suffix: str = ""
     run: str = ""
     epoch: int = 0
+    compaction: Compaction | None = None
 
     def stager(self, subtask: int, step: int, now: int) -> Stager:
         return _BulkStager(self, subtask, now)

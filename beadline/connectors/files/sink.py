@@ -12,11 +12,11 @@ from beadline.connectors.files.committer import FileCommitter
 from beadline.connectors.files.names import Names
 from beadline.connectors.files.pieces import of_rows
 from beadline.connectors.files.place import Assemble, check_base, place_of
-from beadline.connectors.files.policy import RollingPolicy
+from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.sink import Committer, StagedSink, Stager
 from beadline.state.segments.files import local_path
 
-__all__ = ["FileSinkBase", "RollingPolicy", "RowFileSink"]
+__all__ = ["Compaction", "FileSinkBase", "RollingPolicy", "RowFileSink"]
 
 
 class FileSinkBase(StagedSink):
@@ -29,6 +29,7 @@ class FileSinkBase(StagedSink):
     suffix: str
     run: str
     epoch: int
+    compaction: Compaction | None
 
     def prepare(self, run: str, epoch: int = 0) -> None:
         self.run, self.epoch = run, epoch
@@ -41,7 +42,7 @@ class FileSinkBase(StagedSink):
         return Names(self.base_path, self.prefix, self.suffix, self.run, self.epoch)
 
     def committer(self) -> Committer:
-        return FileCommitter(place_of(self.names, self._assembler()), self.policy)
+        return FileCommitter(place_of(self.names, self._assembler()), self.policy, self.compaction)
 
     def _assembler(self) -> Assemble | None:
         """What makes a file of the pieces of a part; None if it is these, one after the other."""
@@ -60,6 +61,7 @@ class RowFileSink(FileSinkBase):
     suffix: str = ""
     run: str = ""
     epoch: int = 0
+    compaction: Compaction | None = None
 
     def stager(self, subtask: int, step: int, now: int) -> Stager:
         return _RowStager(self, subtask, now)
