@@ -75,7 +75,7 @@ class AvroSchema(WithoutJava):
         library = fastavro()
         try:
             self._parsed = library.parse_schema(self._definition, self._named)
-        except library.schema.SchemaParseException as error:
+        except Exception as error:  # fastavro has several, with no common base
             raise ConfigurationError(f"The Avro schema is not valid: {type(error).__name__}: {error}") from error
 
     def parsed(self) -> Any:

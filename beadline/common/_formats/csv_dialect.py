@@ -1,6 +1,6 @@
 """How a CSV text is cut into rows and fields, and put together again.
 
-Fields are quoted where Flink's library (Jackson) quotes them: if they have a character up to the separator, the quote
+Texts are quoted where Flink's library (Jackson) quotes them: if they have a character up to the separator, the quote
 or the end of a line in the code table, or are longer than 24 characters.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,10 +133,19 @@ class CsvDialect:
 
     # -- writing
 
-    def line(self, fields: list[str | None]) -> str:
-        """A row, without its end."""
+    def line(self, fields: list[str | None], raw: Sequence[bool]) -> str:
+        """A row, without its end.
+
+        :param raw: which fields are numbers and the like, which are not quoted
+        """
         unsafe = max(self.separator, self.quote or "", *self.line_end)
-        return self.separator.join([self._written(field, unsafe) for field in fields])
+        separator = self.separator
+        return separator.join(
+            [
+                field if plain and field is not None and separator not in field else self._written(field, unsafe)
+                for field, plain in zip(fields, raw, strict=True)
+            ]
+        )
 
     def _written(self, field: str | None, unsafe: str) -> str:
         """:param unsafe: the last character in the code table with a meaning; it and all before it are quoted"""

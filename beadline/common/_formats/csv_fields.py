@@ -30,6 +30,11 @@ def is_text(type_info: TypeInformation) -> bool:
     return type_info == Types.STRING()
 
 
+def is_raw(type_info: TypeInformation) -> bool:
+    """Whether a value is a number or a boolean, which need no quotes."""
+    return type_info in _RAW
+
+
 def field_reader(type_info: TypeInformation, elements: str) -> FieldReader:
     """What reads a field that is not null. It raises ValueError for what does not fit.
 
@@ -202,3 +207,14 @@ _SIMPLE: list[tuple[TypeInformation, FieldReader, FieldWriter]] = [
     (LocalTimeTypeInfo(_Kind.LOCAL_TIME), _time, _time_text),
     (LocalTimeTypeInfo(_Kind.LOCAL_DATE_TIME), _timestamp, _timestamp_text),
 ]
+_RAW = (
+    Types.BOOLEAN(),
+    Types.BYTE(),
+    Types.SHORT(),
+    Types.INT(),
+    Types.LONG(),
+    Types.BIG_INT(),
+    Types.FLOAT(),
+    Types.DOUBLE(),
+    Types.BIG_DEC(),
+)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from beadline.common._formats.csv_dialect import CsvDialect
-from beadline.common._formats.csv_fields import FieldReader, FieldWriter, field_reader, field_writer, is_text
+from beadline.common._formats.csv_fields import FieldReader, FieldWriter, field_reader, field_writer, is_raw, is_text
 from beadline.common._types.base import Converter
 from beadline.common.typeinfo import RowTypeInfo, TypeInformation
 from beadline.common.types import Row, new_row
@@ -102,13 +102,14 @@ class CsvRecordWriter:
         self._dialect = dialect
         self._convert: Converter = row_type.converter()
         types = zip(row_type.get_field_types(), elements, strict=True)
+        self._raw = [is_raw(field) for field in row_type.get_field_types()]
         self._writers: list[FieldWriter] = [field_writer(field, separator) for field, separator in types]
 
     def line(self, record: Any) -> str:
         """One row, without the end of its line. It raises ValueError or TypeError for what does not fit."""
         row = self._convert(record)
         fields = [None if v is None else write(v) for write, v in zip(self._writers, row, strict=True)]
-        return self._dialect.line(fields)
+        return self._dialect.line(fields, self._raw)
 
 
 def shown(message: bytes) -> str:

@@ -28,7 +28,7 @@ class CsvEncoding(BulkEncoding):
     def assemble(self, staged: Iterator[bytes]) -> Iterator[bytes]:
         if self._header:
             names: list[str | None] = list(self._row_type.get_field_names())
-            yield (self._dialect.line(names) + self._dialect.line_end).encode()
+            yield (self._dialect.line(names, [False] * len(names)) + self._dialect.line_end).encode()
         yield from staged
 
 
