@@ -101,9 +101,12 @@ class CsvDialect:
         return bool(data.count(self.quote.encode()) & 1)
 
     def first_row_end(self, data: bytes, open_quote: bool, start: int = 0) -> tuple[int | None, bool]:
-        """Where the first row that ends in the data ends, None if none does; and whether a quote is open then."""
+        """Where the first row that ends in the data ends, None if none does; and whether a quote is open then.
+        A comment counts as a row."""
         at = start
         while (feed := data.find(b"\n", at)) >= 0:
+            if self.comments and not open_quote and data[at : at + 1] == b"#":
+                return feed + 1, False
             open_quote ^= self.odd_quotes(data[at:feed])
             if not open_quote:
                 return feed + 1, False
@@ -112,6 +115,11 @@ class CsvDialect:
 
     def last_row_end(self, data: bytes) -> int:
         """Where the last whole row of data that begins with a row ends; 0 if there is none."""
+        if self.comments:  # quotes in them don't count, so they must be found from the beginning
+            at = 0
+            while (row_end := self.first_row_end(data, False, at)[0]) is not None:
+                at = row_end
+            return at
         open_quote = self.odd_quotes(data)
         end = len(data)
         while (feed := data.rfind(b"\n", 0, end)) >= 0:

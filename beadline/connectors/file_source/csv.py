@@ -1,7 +1,8 @@
 """Rows of CSV files.
 
 A quoted field may have line feeds in it, so a row can't be found from anywhere in the file. The driver looks for the
-places where ranges can end: it counts quotes, which is quick. Only files without quotes are cut anywhere.
+places where ranges can end: it counts quotes, which is quick. Files that may have comments are read whole, since
+quotes in comments don't count.
 
 A quote inside an unquoted field has no meaning, but is counted. Ranges then become longer than they should be; they
 would be cut wrongly only in a file that has both such quotes and line feeds in quoted fields. For such a file there is
@@ -55,7 +56,7 @@ class CsvFileSource(FilesSource):
         self._layout = layout
 
     def _splittable(self, path: str) -> bool:
-        return self._may_split and not is_compressed(path)
+        return self._may_split and not is_compressed(path) and not self._layout.dialect.comments
 
     def _measure(self, path: str, size: int) -> float | None:
         with open(path, "rb") as stream:
