@@ -42,7 +42,15 @@ from beadline.master.snapshots.checkpoints import Checkpoints
 from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.upkeep.truth import Truth
-from tests.master.snapshots.local_jobs import LocalJob, Numbers, counting_plan, file_sink, settings_of
+from tests.master.snapshots.local_jobs import (
+    LocalJob,
+    Numbers,
+    compacting_sink,
+    counting_plan,
+    file_sink,
+    parquet_sink,
+    settings_of,
+)
 from tests.master.snapshots.troubles import until
 
 #: What can be interrupted, by name: before it, and after it.
@@ -88,6 +96,7 @@ POINTS: dict[str, tuple[Any, str]] = {
 #: Before any change that the process makes to files below its folder.
 FILES = "changing files"
 
+_SINKS: dict[str, Callable[..., Any]] = {"rows": file_sink, "compacted": compacting_sink, "parquet": parquet_sink}
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
 _WRITING = os.O_WRONLY | os.O_RDWR
 
@@ -126,6 +135,7 @@ class Drive:
     :ivar consumes: somebody takes visible files away, whenever the driver comes to a point
     :ivar inline: pieces of output up to this size are in checkpoints and not in files
     :ivar stop: take one checkpoint, and end the job with a savepoint when so many records are sealed
+    :ivar sink: writes ``rows``, rows to be ``compacted``, or ``parquet``
     :ivar forgets: sinks have a fault: what is to be published counts as visible
     """
 
@@ -141,6 +151,7 @@ class Drive:
     inline: int = 1 << 16
     stop: int | None = None
     forgets: bool = False
+    sink: str = "rows"
     checkpoints: dict[str, Any] = field(default_factory=dict)
 
 
@@ -209,7 +220,7 @@ class Points:
 
 def take_away(folder: Path) -> None:
     """Whoever reads the output takes it."""
-    for path in (folder / "out").glob("part-*"):
+    for path in (folder / "out").glob("*part-*"):
         with contextlib.suppress(FileNotFoundError):  # another one has it
             path.rename(folder / "taken" / f"{path.name}-{uuid.uuid4().hex}")
 
@@ -225,7 +236,7 @@ def drive(given: Drive) -> None:
     Points(given).install()
     ends = list(range(given.step, given.records + 1, given.step))
     source = Numbers(ends if given.stop is None else [], given.stop is None, given.awaits)
-    plan = counting_plan(source, file_sink(given.folder / "out", given.policy), parallelism=given.parallelism)
+    plan = counting_plan(source, _SINKS[given.sink](given.folder / "out", given.policy), parallelism=given.parallelism)
     options = {"interval_ms": 10 if given.stop is None else 10**6, "restore_path": given.path, **given.checkpoints}
     reports: list[StepReport] = []
 
