@@ -126,9 +126,8 @@ def record_batch(records: list[Any], schema: pa.Schema, writers: Sequence[Conver
         columns: Any = zip(*[fields_of(record, names) for record in records], strict=True)
         arrays = [_array(values, field, write) for values, field, write in zip(columns, schema, writers, strict=True)]
     except (ValueError, TypeError) as error:
-        if len(records) == 1:
-            raise TypeMismatchError(f"{records[0]!r} does not fit the columns {_shown(schema)}: {error}") from error
-        raise
+        which = repr(records[0]) if len(records) == 1 else f"one of {len(records)} records"
+        raise TypeMismatchError(f"{which} does not fit the columns {_shown(schema)}: {error}") from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
