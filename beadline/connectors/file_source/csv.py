@@ -19,7 +19,7 @@ from beadline.common._formats.csv_dialect import CsvDialect
 from beadline.common._formats.csv_records import CsvRecordReader, shown
 from beadline.common.typeinfo import RowTypeInfo
 from beadline.connectors.file_source.listing import FileRange
-from beadline.connectors.file_source.source import BLOCK, FilesSource
+from beadline.connectors.file_source.source import BLOCK, FilesSource, no_collection
 from beadline.connectors.file_source.text import is_compressed, unpacked
 from beadline.connectors.source import BATCH, Unreadable
 from beadline.errors import InputError, SerializationError
@@ -160,7 +160,8 @@ class _Reader:
 
     def read(self, block: bytes, offset: int) -> Iterator[list[Any] | Unreadable]:
         try:
-            rows = self._rows(block)
+            with no_collection():
+                rows = self._rows(block)
         except (ValueError, ArithmeticError):
             yield from self._one_by_one(block, offset)
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from beadline.common.types import new_row
 from beadline.connectors.arrow_columns import Convert, from_arrow, values_of
 from beadline.connectors.file_source.listing import FileRange
-from beadline.connectors.file_source.source import FilesSource
+from beadline.connectors.file_source.source import FilesSource, no_collection
 from beadline.connectors.source import Unreadable
 from beadline.errors import InputError
 
@@ -98,16 +98,16 @@ def _tables(file: Any, given: FileRange, names: list[str]) -> Iterator[pa.Table]
         if start >= stop:
             continue
         if described.total_byte_size <= _KEPT_BYTES:
-            key = (given.path, given.size, given.mark, group, *names)
-            yield _kept_table(key, lambda group=group: file.read_row_group(group, names)).slice(start, stop - start)
+            yield _kept_table(file, given, group, names).slice(start, stop - start)
         else:
             yield from _skipping(file.iter_batches(row_groups=[group], columns=names), start, stop)
 
 
-def _kept_table(key: tuple[Any, ...], read: Callable[[], pa.Table]) -> pa.Table:
+def _kept_table(file: Any, given: FileRange, group: int, names: list[str]) -> pa.Table:
+    key = (given.path, given.size, given.mark, group, *names)
     table = _kept.pop(key, None)
     if table is None:
-        table = read()
+        table = file.read_row_group(group, names)
     _kept[key] = table  # the one used last is at the end
     while len(_kept) > _KEPT_GROUPS:
         _kept.pop(next(iter(_kept)))
@@ -126,6 +126,9 @@ def _skipping(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Itera
 
 
 # -- columns
+
+#: None for one that the file lacks; and what turns its values into those of records.
+_Column = tuple[pa.ChunkedArray | None, Convert | None]
 
 
 class _Columns:
@@ -150,23 +153,28 @@ class _Columns:
         ]
 
     def records(self, table: pa.Table) -> Iterator[list[Any]]:
-        names, generic = self._layout.schema.names, self._layout.generic
         columns = [self._cast(table, *column) for column in self._columns]
         for start in range(0, table.num_rows, self._layout.batch_size):
-            length = min(self._layout.batch_size, table.num_rows - start)
-            values = [
-                [None] * length if column is None else values_of(column.slice(start, length), convert)
-                for column, convert in columns
-            ]
-            rows = zip(*values, strict=True)
-            if generic:
-                yield [dict(zip(names, row, strict=True)) for row in rows]
-            else:
-                yield [new_row(list(row), names) for row in rows]
+            with no_collection():
+                batch = self._batch(columns, start, min(self._layout.batch_size, table.num_rows - start))
+            yield batch
+
+    def _batch(
+        self, columns: list[tuple[pa.ChunkedArray | None, Convert | None]], start: int, length: int
+    ) -> list[Any]:
+        names = self._layout.schema.names
+        values = [
+            [None] * length if column is None else values_of(column.slice(start, length), convert)
+            for column, convert in columns
+        ]
+        rows = zip(*values, strict=True)
+        if self._layout.generic:
+            return [dict(zip(names, row, strict=True)) for row in rows]
+        return [new_row(list(row), names) for row in rows]
 
     def _cast(
         self, table: pa.Table, name: str | None, kind: pa.DataType, convert: Convert | None, point: bool
-    ) -> tuple[pa.ChunkedArray | None, Convert | None]:
+    ) -> _Column:
         """A column with the type that is asked for, and what turns its values into those of records."""
         if name is None:
             return None, None

@@ -7,6 +7,8 @@ can be cut anywhere, and every record is read once.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import time
 from abc import abstractmethod
@@ -18,6 +20,19 @@ from beadline.connectors.source import Position, StepSource, Unreadable
 from beadline.errors import InputError
 
 BLOCK = 1 << 20
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """While many records are made, there is no garbage among them: looking for it takes longer than making them.
+    Spark's workers don't collect in tasks anyway."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class FilesSource(StepSource):
