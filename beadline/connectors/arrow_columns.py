@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from beadline.common.decimals import scaled
 from beadline.common.time import Instant
 from beadline.common.types import Row, new_row
 from beadline.errors import TypeMismatchError
@@ -86,6 +88,8 @@ def to_arrow(kind: pa.DataType) -> Convert | None:
         if item is None:
             return lambda value: list(value.items())
         return lambda value: [(key, None if inner is None else item(inner)) for key, inner in value.items()]
+    if pa.types.is_decimal(kind):
+        return lambda value: scaled(value, kind.precision, kind.scale) if isinstance(value, Decimal) else value
     if pa.types.is_struct(kind):
         names = [field.name for field in kind]
         writers = [to_arrow(field.type) for field in kind]

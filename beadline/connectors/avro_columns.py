@@ -40,6 +40,8 @@ def arrow_schema_of(schema: AvroSchema) -> pa.Schema:
 
 
 def _field(schema: AvroSchema, name: str, node: Node, inside: tuple[str, ...]) -> pa.Field:
+    if node == "null":
+        return pa.field(name, pa.null())
     other, optional = nullable(node)
     return pa.field(name, _type(schema, other, inside), nullable=optional)
 

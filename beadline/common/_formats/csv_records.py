@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beadline.common._formats.csv_dialect import CsvDialect
 from beadline.common._formats.csv_fields import FieldReader, FieldWriter, field_reader, field_writer, is_raw, is_text
 from beadline.common._types.base import Converter
+from beadline.common.decimals import scaled
 from beadline.common.typeinfo import RowTypeInfo, TypeInformation
 from beadline.common.types import Row, new_row
 
@@ -18,21 +19,32 @@ class CsvRecordReader:
     """Reads rows of one type.
 
     :param elements: for each column, what separates the elements of an array in it
+    :param decimals: precision and scale of columns of decimal numbers, by their index; others are taken as they are
     :param lenient: what does not fit is None, and so is a field that is missing
     """
 
     def __init__(
-        self, dialect: CsvDialect, row_type: RowTypeInfo, elements: Sequence[str], lenient: bool = False
+        self,
+        dialect: CsvDialect,
+        row_type: RowTypeInfo,
+        elements: Sequence[str],
+        decimals: Mapping[int, tuple[int, int]] | None = None,
+        lenient: bool = False,
     ) -> None:
         self._dialect = dialect
         self._names = row_type.get_field_names()
         self._lenient = lenient
         types = zip(row_type.get_field_types(), elements, strict=True)
-        self._readers = [self._nullable(field, separator) for field, separator in types]
+        self._readers = [
+            self._nullable(field, separator, (decimals or {}).get(index))
+            for index, (field, separator) in enumerate(types)
+        ]
 
-    def _nullable(self, field: TypeInformation, separator: str) -> FieldReader | None:
+    def _nullable(self, field: TypeInformation, separator: str, decimal: tuple[int, int] | None) -> FieldReader | None:
         """None for a column of texts that are taken as they are."""
         read, null, text = field_reader(field, separator), self._dialect.null, is_text(field)
+        if decimal is not None:
+            read = _scaled_reader(read, *decimal)
         if text and null is None:
             return None
         lenient = self._lenient
@@ -50,24 +62,14 @@ class CsvRecordReader:
         return read_field
 
     def records(self, text: str) -> list[Row]:
-        """The rows of a text. It raises ValueError for what does not fit."""
-        return self.rows(self._dialect.rows(text))
-
-    def rows(self, rows: list[list[str]], order: Sequence[int] | None = None) -> list[Row]:
-        """The rows with these fields, a column at a time. Empty lines are left out.
-
-        :param order: for each field where it is in ``rows``, if that is not as in the type
-        """
-        width = len(self._names)
+        """The rows of a text, a column at a time. Empty lines are left out. It raises ValueError for what does not
+        fit."""
+        rows, width = self._dialect.rows(text), len(self._names)
         if [] in rows:
             rows = [row for row in rows if row] if width > 1 else [row or [""] for row in rows]
         if not rows:
             return []
-        if order is None:
-            rows = self._of_right_width(rows, width)
-            columns: list[Any] = list(zip(*rows, strict=True))
-        else:
-            columns = [[row[at] for row in rows] for at in order] if self._fit(rows, max(order)) else []
+        columns: list[Any] = list(zip(*self._of_right_width(rows, width), strict=True))
         for index, read in enumerate(self._readers):
             if read is not None:
                 columns[index] = self._column(read, columns[index], index)
@@ -88,28 +90,38 @@ class CsvRecordReader:
                 return [(row + [""] * width)[:width] for row in rows]
         return rows
 
-    def _fit(self, rows: list[list[str]], last: int) -> bool:
-        for row in rows:
-            if len(row) <= last:
-                raise ValueError(f"the header names more fields than the {len(row)} that there are")
-        return True
-
 
 class CsvRecordWriter:
-    """Writes rows of one type."""
+    """Writes rows of one type. The parameters are those of :class:`CsvRecordReader`."""
 
-    def __init__(self, dialect: CsvDialect, row_type: RowTypeInfo, elements: Sequence[str]) -> None:
+    def __init__(
+        self,
+        dialect: CsvDialect,
+        row_type: RowTypeInfo,
+        elements: Sequence[str],
+        decimals: Mapping[int, tuple[int, int]] | None = None,
+    ) -> None:
         self._dialect = dialect
         self._convert: Converter = row_type.converter()
         types = zip(row_type.get_field_types(), elements, strict=True)
         self._raw = [is_raw(field) for field in row_type.get_field_types()]
         self._writers: list[FieldWriter] = [field_writer(field, separator) for field, separator in types]
+        for index, decimal in (decimals or {}).items():
+            self._writers[index] = _scaled_writer(self._writers[index], *decimal)
 
     def line(self, record: Any) -> str:
         """One row, without the end of its line. It raises ValueError or TypeError for what does not fit."""
         row = self._convert(record)
         fields = [None if v is None else write(v) for write, v in zip(self._writers, row, strict=True)]
         return self._dialect.line(fields, self._raw)
+
+
+def _scaled_reader(read: FieldReader, precision: int, scale: int) -> FieldReader:
+    return lambda text: scaled(read(text), precision, scale)
+
+
+def _scaled_writer(write: FieldWriter, precision: int, scale: int) -> FieldWriter:
+    return lambda value: write(scaled(value, precision, scale))
 
 
 def shown(message: bytes) -> str:

@@ -34,7 +34,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
     def _make_reader(self) -> CsvRecordReader:
         elements = [self._elements] * len(self._type.get_field_types())
-        self._reader = CsvRecordReader(self._dialect, self._type, elements, self._ignore_parse_errors)
+        self._reader = CsvRecordReader(self._dialect, self._type, elements, None, self._ignore_parse_errors)
         return self._reader
 
     def deserialize(self, message: bytes | None) -> Row | None:

@@ -11,8 +11,8 @@ would be cut wrongly only in a file that has both such quotes and line feeds in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from beadline.common._formats.csv_dialect import CsvDialect
@@ -33,9 +33,11 @@ class CsvLayout:
     """What a CSV file looks like.
 
     :ivar elements: for each column, what separates the elements of an array in it
-    :ivar header: whether the first row has the names of the columns; they may be in any order, and there may be more
-    :ivar strict: whether these must be the names of the type, in its order
+    :ivar header: whether the first row has the names of the columns. As in Flink, it is left out: columns have the
+        order of the type
+    :ivar strict: whether the header must have the names of the type, in its order
     :ivar skip_first: whether the first row after the header is left out
+    :ivar decimals: precision and scale of columns of decimal numbers, by their index
     """
 
     dialect: CsvDialect
@@ -44,6 +46,7 @@ class CsvLayout:
     header: bool = False
     strict: bool = False
     skip_first: bool = False
+    decimals: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 class CsvFileSource(FilesSource):
@@ -100,9 +103,7 @@ class CsvFileSource(FilesSource):
             with unpacked(stream, given.path) as content:
                 yield from self._rows(content, reader, 0, None)
             return
-        if given.start > 0:
-            reader.begin(stream.read(_HEAD))
-            stream.seek(given.start)
+        stream.seek(given.start)
         yield from self._rows(stream, reader, given.start, given.end)
 
     def _rows(self, content: Any, reader: _Reader, start: int, end: int | None) -> Iterator[list[Any] | Unreadable]:
@@ -130,8 +131,7 @@ class _Reader:
     def __init__(self, layout: CsvLayout, path: str) -> None:
         self._layout = layout
         self._path = path
-        self._records = CsvRecordReader(layout.dialect, layout.row_type, layout.elements)
-        self._order: list[int] | None = None
+        self._records = CsvRecordReader(layout.dialect, layout.row_type, layout.elements, layout.decimals)
 
     def begin(self, head: bytes) -> int:
         """Take in what the first rows say. Gives where the data begin."""
@@ -141,22 +141,18 @@ class _Reader:
                 continue
             end, _ = dialect.first_row_end(head, False, at)
             row, at = head[at : end or len(head)], end or len(head)
-            if is_header:
-                self._order = self._order_of(row)
+            if is_header and self._layout.strict:
+                self._check_header(row)
         return at
 
-    def _order_of(self, header: bytes) -> list[int] | None:
+    def _check_header(self, header: bytes) -> None:
         names = [name.strip() for name in self._layout.dialect.rows(header.decode())[0]]
         wanted = self._layout.row_type.get_field_names()
-        if names == wanted:
-            return None
-        missing = [name for name in wanted if name not in names]
-        if missing or self._layout.strict:
+        if names != wanted:
             raise InputError(
                 f"{self._path} has the header {names}, and the schema has the columns {wanted}. Correct the file or "
-                "the schema"
+                "the schema, or leave set_strict_headers() out"
             )
-        return [names.index(name) for name in wanted]
 
     def read(self, block: bytes, offset: int) -> Iterator[list[Any] | Unreadable]:
         try:
@@ -169,7 +165,7 @@ class _Reader:
             yield rows[start : start + BATCH]
 
     def _rows(self, block: bytes) -> list[Any]:
-        return self._records.rows(self._layout.dialect.rows(block.decode()), self._order)
+        return self._records.records(block.decode())
 
     def _one_by_one(self, block: bytes, offset: int) -> Iterator[list[Any] | Unreadable]:
         good: list[Any] = []

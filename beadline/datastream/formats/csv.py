@@ -17,7 +17,16 @@ from beadline.connectors.file_source.source import FilesSource
 from beadline.connectors.files.encodings.csv import CsvEncoding
 from beadline.datastream.connectors.file_formats import StreamFormat
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
-from beadline.table.types import ArrayType, DataType, DataTypes, NumericType, RowField, RowType, checked_row_type
+from beadline.table.types import (
+    ArrayType,
+    DataType,
+    DataTypes,
+    DecimalType,
+    NumericType,
+    RowField,
+    RowType,
+    checked_row_type,
+)
 
 __all__ = [
     "CsvBulkWriters",
@@ -76,8 +85,13 @@ class CsvSchemaBuilder:
         row_type = checked_row_type(DataTypes.ROW(self._fields), "CsvSchema")
         elements = [self._all_separators if own is None else own for own in self._separators]
         types: Any = row_type.type_info()
-        layout = CsvLayout(self._dialect, types, elements, self._header, self._strict, self._skip_first)
-        CsvEncoding(self._dialect, types, elements, self._header)  # refuses types that CSV can't hold
+        decimals = {
+            index: (kind.precision, kind.scale)
+            for index, kind in enumerate(row_type.field_types())
+            if isinstance(kind, DecimalType)
+        }
+        layout = CsvLayout(self._dialect, types, elements, self._header, self._strict, self._skip_first, decimals)
+        _encoding(layout)  # refuses types that CSV can't hold
         return CsvSchema(row_type, layout)
 
     # -- columns
@@ -103,7 +117,7 @@ class CsvSchemaBuilder:
         return self._add(name, DataTypes.BOOLEAN())
 
     def add_number_column(self, name: str, number_type: NumericType | None = None) -> CsvSchemaBuilder:
-        """A column of numbers, by default ``DataTypes.BIGINT()``."""
+        """A column of numbers, by default ``DataTypes.BIGINT()``. A ``DECIMAL`` is rounded to its scale."""
         if number_type is not None and not isinstance(number_type, NumericType):
             raise TypeMismatchError(f"add_number_column({name!r}) takes a type of numbers, got {number_type!r}")
         return self._add(name, number_type if number_type is not None else DataTypes.BIGINT())
@@ -194,7 +208,7 @@ class CsvSchemaBuilder:
         return self
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """Whether the first row names the columns. They may be in any order there, unless headers are strict."""
+        """Whether the first row has the names of the columns. It is left out, and written."""
         self._header = use
         return self
 
@@ -226,9 +240,11 @@ class CsvBulkWriters:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> RowDataBulkWriterFactory:
-        layout = _checked(schema)._layout
-        encoding = CsvEncoding(layout.dialect, layout.row_type, layout.elements, layout.header)
-        return RowDataBulkWriterFactory._of_rows(encoding, schema._row_type)
+        return RowDataBulkWriterFactory._of_rows(_encoding(_checked(schema)._layout), schema._row_type)
+
+
+def _encoding(layout: CsvLayout) -> CsvEncoding:
+    return CsvEncoding(layout.dialect, layout.row_type, layout.elements, layout.header, layout.decimals)
 
 
 def _checked(schema: object) -> CsvSchema:

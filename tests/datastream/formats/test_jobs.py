@@ -195,6 +195,32 @@ class TestCsv:
         assert found == [without_time(number) for number in range(COUNT)]
         assert kind == CSV.get_type_info()
 
+    def test_lines_are_as_pyflink_writes_them(self) -> None:
+        numbers = [
+            DataTypes.TINYINT(),
+            DataTypes.SMALLINT(),
+            DataTypes.INT(),
+            DataTypes.BIGINT(),
+            DataTypes.FLOAT(),
+            DataTypes.DOUBLE(),
+            DataTypes.DECIMAL(2, 0),
+        ]
+        builder = CsvSchema.builder()
+        for kind in numbers:
+            builder.add_number_column(type(kind).__name__, kind)
+        plain = builder.add_boolean_column("boolean").add_string_column("string").build()
+        row = Row(127, -32767, 2147483647, -(2**63), 3e38, 2e-308, Decimal("1.5"), True, "string")
+        line = "127,-32767,2147483647,-9223372036854775808,3.0E38,2.0E-308,2,true,string\n"
+        assert self.written(plain, row) == line
+        two = CsvSchema.builder().add_string_column("a").add_string_column("b")
+        assert self.written(two.set_escape_char("\\").build(), Row("string,", '"b"')) == '"string,","""b"""\n'
+        assert self.written(two.set_column_separator("|").set_quote_char("`").build(), Row("x", "y")) == "`x`|`y`\n"
+
+    def written(self, schema: CsvSchema, row: Row) -> str:
+        piece = CsvBulkWriters.for_schema(schema)._encoding.piece()
+        piece.write([row])
+        return b"".join(piece.finish()).decode()
+
     def bad_file(self, folder: Path) -> None:
         lines = [f"{number},{'x' if number == 7 else number * 2}" for number in range(20)]
         (folder / "in.csv").write_text("\n".join(lines))

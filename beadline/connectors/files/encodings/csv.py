@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from beadline.common._formats.csv_dialect import CsvDialect
@@ -13,17 +13,29 @@ from beadline.errors import TypeMismatchError
 
 
 class CsvEncoding(BulkEncoding):
-    """CSV files in UTF-8."""
+    """CSV files in UTF-8.
 
-    def __init__(self, dialect: CsvDialect, row_type: RowTypeInfo, elements: Sequence[str], header: bool) -> None:
+    :param decimals: precision and scale of columns of decimal numbers, by their index
+    """
+
+    def __init__(
+        self,
+        dialect: CsvDialect,
+        row_type: RowTypeInfo,
+        elements: Sequence[str],
+        header: bool,
+        decimals: Mapping[int, tuple[int, int]],
+    ) -> None:
         self._dialect = dialect
         self._row_type = row_type
         self._elements = elements
         self._header = header
+        self._decimals = decimals
         self.piece()  # a type that CSV can't hold is refused here, not in the workers
 
     def piece(self) -> PieceWriter:
-        return _CsvPiece(CsvRecordWriter(self._dialect, self._row_type, self._elements), self._dialect.line_end)
+        writer = CsvRecordWriter(self._dialect, self._row_type, self._elements, self._decimals)
+        return _CsvPiece(writer, self._dialect.line_end)
 
     def assemble(self, staged: Iterator[bytes]) -> Iterator[bytes]:
         if self._header:
