@@ -76,6 +76,23 @@ class CsvRecordReader:
         names = self._names
         return [new_row(list(values), names) for values in zip(*columns, strict=True)]
 
+    def record(self, text: str) -> Row | None:
+        """The only row of a text; None if it has none. It raises ValueError for what does not fit."""
+        dialect = self._dialect
+        line = text.rstrip("\r\n")
+        special = (dialect.quote, dialect.escape, "\n", "\r", "#" if dialect.comments else None)
+        if not line or any(character is not None and character in line for character in special):
+            rows = self.records(text)
+            if len(rows) > 1:
+                raise ValueError(f"it has {len(rows)} lines")
+            return rows[0] if rows else None
+        (fields,) = self._of_right_width([line.split(dialect.separator)], len(self._names))
+        values: list[Any] = list(fields)
+        for index, read in enumerate(self._readers):
+            if read is not None:
+                values[index] = self._column(read, (fields[index],), index)[0]
+        return new_row(values, self._names)
+
     def _column(self, read: FieldReader, column: Sequence[str], index: int) -> list[Any]:
         try:
             return list(map(read, column))

@@ -44,9 +44,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return None
         reader = self._reader or self._make_reader()
         try:
-            rows = reader.records(message.decode())
-            if len(rows) > 1:
-                raise ValueError(f"it has {len(rows)} lines")
+            return reader.record(message.decode())
         except (ValueError, ArithmeticError) as error:
             if self._ignore_parse_errors:
                 return None
@@ -54,7 +52,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
                 f"Can't read {shown(message)} as CSV of {self._type}: {error}. Correct the data, or skip such messages "
                 "with set_ignore_parse_errors(True)."
             ) from error
-        return rows[0] if rows else None
 
     def get_produced_type(self) -> TypeInformation:
         return self._type

@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 
 from beadline.common._formats.avro_schema import AvroSchema, fastavro
 from beadline.connectors.file_source.listing import FileRange
-from beadline.connectors.file_source.source import BLOCK, FilesSource
+from beadline.connectors.file_source.opening import BLOCK, opened
+from beadline.connectors.file_source.source import FilesSource
 from beadline.connectors.source import BATCH, Unreadable
 from beadline.errors import InputError, SerializationError
 
@@ -53,7 +54,7 @@ class AvroFileSource(FilesSource):
         self._make_convert = convert
 
     def _measure(self, path: str, size: int) -> float | None:
-        with open(path, "rb") as stream:
+        with opened(path) as stream:
             header = _header(stream, path)
             block = _block(stream, header, path, size)
         return None if block is None or not block.count else max(1.0, len(block.data) / block.count)

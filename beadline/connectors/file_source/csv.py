@@ -19,7 +19,8 @@ from beadline.common._formats.csv_dialect import CsvDialect
 from beadline.common._formats.csv_records import CsvRecordReader, shown
 from beadline.common.typeinfo import RowTypeInfo
 from beadline.connectors.file_source.listing import FileRange
-from beadline.connectors.file_source.source import BLOCK, FilesSource, no_collection
+from beadline.connectors.file_source.opening import BLOCK, opened
+from beadline.connectors.file_source.source import FilesSource, no_collection
 from beadline.connectors.file_source.text import is_compressed, unpacked
 from beadline.connectors.source import BATCH, Unreadable
 from beadline.errors import InputError, SerializationError
@@ -62,14 +63,14 @@ class CsvFileSource(FilesSource):
         return self._may_split and not is_compressed(path) and not self._layout.dialect.comments
 
     def _measure(self, path: str, size: int) -> float | None:
-        with open(path, "rb") as stream:
+        with opened(path) as stream:
             head = stream.read(_HEAD)
         return max(1.0, len(head) / max(1, head.count(b"\n")))
 
     def _cut(self, path: str, start: int, end: int, length: int) -> int:
         """The first end of a row at or after ``end``, given that a row begins at ``start``."""
         dialect = self._layout.dialect
-        with open(path, "rb") as stream:
+        with opened(path) as stream:
             position, open_quote = start, False
             if dialect.quote is None:
                 position = end - 1

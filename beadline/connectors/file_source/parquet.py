@@ -20,6 +20,7 @@ from beadline.connectors.file_source.listing import FileRange
 from beadline.connectors.file_source.source import FilesSource, no_collection
 from beadline.connectors.source import Unreadable
 from beadline.errors import InputError
+from beadline.state.segments.files import local_path, open_remote
 
 _KEPT_BYTES = 64 << 20
 _KEPT_GROUPS = 2
@@ -78,7 +79,7 @@ def _opened(path: str) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path if local_path(path) is not None else open_remote(path))
     except pa.ArrowException as error:
         raise InputError(f"{path} is no Parquet file: {error}. Repair or remove the file") from error
 

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from beadline.connectors.file_source.listing import PUT_BACK, FileRange, check_same, checked_path, listed
+from beadline.connectors.file_source.opening import opened
 from beadline.connectors.source import Position, StepSource, Unreadable
 from beadline.errors import InputError
-
-BLOCK = 1 << 20
+from beadline.state.segments.files import local_path
 
 
 @contextlib.contextmanager
@@ -129,7 +129,9 @@ class FilesSource(StepSource):
                 stop = given.end
                 if self._splittable(given.path) and start + room < given.end:
                     stop = min(given.end, self._cut(given.path, start, start + room, given.end))
-                path = os.path.abspath(given.path)  # workers may have another working directory
+                path = given.path
+                if local_path(path) is not None:
+                    path = os.path.abspath(path)  # workers may have another working directory
                 splits[-1].append(FileRange(path, start, stop, given.size, given.mark, self.unit))
                 room -= stop - start
                 start = stop
@@ -151,7 +153,7 @@ class FilesSource(StepSource):
     def read_batches(self, split: Any) -> Iterator[list[Any] | Unreadable]:
         for given in split:
             try:
-                with open(given.path, "rb", buffering=BLOCK) as stream:
+                with opened(given.path) as stream:
                     check_same(stream, given)
                     yield from self._read(stream, given)
                     check_same(stream, given)
