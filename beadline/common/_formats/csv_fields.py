@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -184,6 +184,33 @@ def _fraction(micros: int) -> str:
     return f".{micros:06d}".rstrip("0") if micros else ""
 
 
+def quick_column(type_info: TypeInformation) -> Callable[[Sequence[str]], list[Any] | None] | None:
+    """Reads a whole column of numbers at once; None for what has to be read field by field."""
+    bits = next((bits for simple, bits in _WHOLE_BITS if simple == type_info), None)
+    if bits is not None:
+        low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+
+        def whole(column: Sequence[str]) -> list[Any] | None:
+            try:
+                values = list(map(int, column))
+            except ValueError:
+                return None
+            fits = low <= min(values) and max(values) <= high
+            return values if fits and "_" not in "".join(column) else None
+
+        return whole
+    return _quick_reals if type_info == Types.DOUBLE() else None
+
+
+def _quick_reals(column: Sequence[str]) -> list[Any] | None:
+    try:
+        values = list(map(float, column))
+    except ValueError:
+        return None
+    letters = "".join(column).lower()
+    return values if "n" not in letters and "_" not in letters else None  # Java spells NaN and Infinity in one way
+
+
 def _same(text: str) -> str:
     return text
 
@@ -207,6 +234,7 @@ _SIMPLE: list[tuple[TypeInformation, FieldReader, FieldWriter]] = [
     (LocalTimeTypeInfo(_Kind.LOCAL_TIME), _time, _time_text),
     (LocalTimeTypeInfo(_Kind.LOCAL_DATE_TIME), _timestamp, _timestamp_text),
 ]
+_WHOLE_BITS = [(Types.BYTE(), 8), (Types.SHORT(), 16), (Types.INT(), 32), (Types.LONG(), 64)]
 _RAW = (
     Types.BOOLEAN(),
     Types.BYTE(),

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from beadline.common._formats.csv_dialect import CsvDialect
-from beadline.common._formats.csv_fields import FieldReader, FieldWriter, field_reader, field_writer, is_raw, is_text
+from beadline.common._formats.csv_fields import (
+    FieldReader,
+    FieldWriter,
+    field_reader,
+    field_writer,
+    is_raw,
+    is_text,
+    quick_column,
+)
 from beadline.common._types.base import Converter
 from beadline.common.decimals import scaled
 from beadline.common.typeinfo import RowTypeInfo, TypeInformation
@@ -35,6 +43,7 @@ class CsvRecordReader:
         self._names = row_type.get_field_names()
         self._lenient = lenient
         types = zip(row_type.get_field_types(), elements, strict=True)
+        self._quick = [quick_column(field) for field in row_type.get_field_types()]
         self._readers = [
             self._nullable(field, separator, (decimals or {}).get(index))
             for index, (field, separator) in enumerate(types)
@@ -72,7 +81,9 @@ class CsvRecordReader:
         columns: list[Any] = list(zip(*self._of_right_width(rows, width), strict=True))
         for index, read in enumerate(self._readers):
             if read is not None:
-                columns[index] = self._column(read, columns[index], index)
+                quick = self._quick[index]
+                found = None if quick is None or self._dialect.null in columns[index] else quick(columns[index])
+                columns[index] = self._column(read, columns[index], index) if found is None else found
         names = self._names
         return [new_row(list(values), names) for values in zip(*columns, strict=True)]
 

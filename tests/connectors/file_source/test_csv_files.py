@@ -108,6 +108,36 @@ def test_each_file_has_its_own_header(tmp_path: Path) -> None:
     assert read_all(source, 100, 2) == [person(1, "a"), person(2, "b")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "null", "texts", "values"),
+    [
+        (Types.INT(), None, ["1", " 2", "-3"], [1, 2, -3]),
+        (Types.INT(), None, ["1", "", "3"], [1, None, 3]),
+        (Types.INT(), "2", ["1", "2", "3"], [1, None, 3]),
+        (Types.BYTE(), None, ["127", "128"], [127, "not a whole number of 8 bits"]),
+        (Types.LONG(), None, ["1", "1_000"], [1, "not a whole number"]),
+        (Types.LONG(), None, ["1", "1.5"], [1, "invalid literal"]),
+        (Types.DOUBLE(), None, ["1.5", "-1E3", "2"], [1.5, -1000.0, 2.0]),
+        (Types.DOUBLE(), None, ["1", "", "-Infinity"], [1.0, None, float("-inf")]),
+        (Types.DOUBLE(), "-1", ["1", "-1"], [1.0, None]),
+        (Types.DOUBLE(), None, ["1", "inf"], [1.0, "'inf' is not a number"]),
+        (Types.DOUBLE(), None, ["1", "1_0"], [1.0, "'1_0' is not a number"]),
+    ],
+    ids=lambda value: str(value),
+)
+def test_columns_of_numbers(tmp_path: Path, kind: Any, null: str | None, texts: list[str], values: list[Any]) -> None:
+    """They are read at once if all are plain, and else one by one, with the same result."""
+    (tmp_path / "a.csv").write_text("".join(f"{text},x\n" for text in texts))
+    row_type: Any = Types.ROW_NAMED(["number", "text"], [kind, Types.STRING()])
+    layout = CsvLayout(CsvDialect(null=null), row_type, [";", ";"])
+    for found, wanted in zip(read_all(CsvFileSource([str(tmp_path)], layout), 100, 1), values, strict=True):
+        if isinstance(wanted, str):
+            assert isinstance(found, Unreadable)
+            assert wanted in str(found.problem)
+        else:
+            assert found.number == wanted
+
+
 def test_decimal_numbers_are_rounded_to_their_scale(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1.005\n-1.5\n\n1234\n12345\n")
     kind: Any = Types.ROW_NAMED(["price"], [Types.BIG_DEC()])
