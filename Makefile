@@ -52,6 +52,10 @@ test: java $(INSTALLED) ## check style, types and imports, then run all tests
 test-cluster: java $(INSTALLED) ## kill executors of a local cluster again and again (takes minutes)
 	@$(BIN)/python -m pytest -q -m cluster $(ARGS)
 
+.PHONY: services
+services: java $(INSTALLED) ## start Kafka and PostgreSQL to try things with, until Ctrl-C
+	@$(BIN)/python -m beadline.services
+
 .PHONY: format
 format: $(INSTALLED) ## let ruff format the code and repair what it can
 	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .

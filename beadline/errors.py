@@ -114,6 +114,10 @@ class JobExecutionError(BeadlineError):
         self.printed = ""
 
 
+class TransactionUnknownError(BeadlineError):
+    """A system outside has forgotten a transaction: nobody can tell whether it was committed."""
+
+
 class JobFinishedError(BeadlineError):
     """The job that was to be resumed has finished: there is nothing to go on from, and nothing left to do."""
 

@@ -42,21 +42,15 @@ _REASONS = {
 # Parts of PyFlink that Beadline will have. PyFlink offers the main classes of a connector in two places.
 _LATER = {
     "datastream.connectors": {
-        "kafka": (
-            "KafkaSource KafkaSink KafkaRecordSerializationSchema KafkaOffsetsInitializer KafkaOffsetResetStrategy "
-            "KafkaTopicPartition FlinkKafkaConsumer FlinkKafkaProducer Semantic"
-        ),
         "dynamic_kafka": (
             "DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema "
             "KafkaStreamSetSubscriber KafkaStreamSubscriber StreamPatternSubscriber SingleClusterTopicMetadataService"
         ),
-        "jdbc": "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
         "elasticsearch": "ElasticsearchSink Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchEmitter",
         "kinesis": "FlinkKinesisConsumer KinesisStreamsSink KinesisFirehoseSink PartitionKeyGenerator",
         "pulsar": "PulsarSource PulsarSourceBuilder PulsarSink StartCursor StopCursor",
         "rabbitmq": "RMQSource RMQSink RMQConnectionConfig",
         "cassandra": "CassandraSink",
-        "hybrid_source": "HybridSource HybridSourceBuilder",
     },
 }
 _NOT_YET = {

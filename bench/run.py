@@ -138,6 +138,7 @@ BENCHMARKS = {
     "savepoint": script("savepoint"),
     "step_stalls": script("step_stalls"),
     "growth": script("growth"),
+    "kafka_source": script("kafka_source"),
 }
 LONG = ("rocksdb_large", "incremental", "savepoint", "step_stalls", "growth")
 

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.services import kafka as kafka
+from tests.services import postgres as postgres
+from tests.services import pytest_runtest_setup as pytest_runtest_setup
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

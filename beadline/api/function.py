@@ -156,13 +156,3 @@ class SourceFunction:
             f"env.from_source(...) and FileSource or NumberSequenceSource, with "
             f"env.from_collection(...), or give from_source a pyspark.sql.datasource.DataSource of your own."
         )
-
-
-class SinkFunction:
-    """PyFlink's wrapper of a Java sink. There is no JVM operator here to wrap: making one raises."""
-
-    def __init__(self, sink_func: Any) -> NoReturn:
-        raise UnsupportedFeatureError(
-            f"SinkFunction({sink_func!r}) wraps a Java object and can't run here. Write with "
-            f"stream.sink_to(...) and FileSink, or with stream.print()."
-        )

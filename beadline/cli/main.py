@@ -10,6 +10,7 @@ import typer
 
 import beadline
 from beadline.cli import script as program
+from beadline.cli.kafka import app as kafka_app
 from beadline.cli.prepare import prepare
 from beadline.cli.savepoint import app as savepoint_app
 from beadline.master import engines
@@ -24,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(savepoint_app)
+app.add_typer(kafka_app)
 app.command()(prepare)
 
 

@@ -136,9 +136,11 @@ class WatermarkStrategy(WithoutJava):
         return WatermarkStrategy("none")
 
     def without_watermarks(self) -> WatermarkStrategy:
-        """A copy of this strategy that assigns timestamps, but makes no watermarks and takes no source for idle."""
+        """A copy of this strategy that assigns timestamps, but makes no watermarks, takes no source for idle and lets
+        none wait."""
         strategy = copy.copy(self)
         strategy.kind = "none"
+        strategy.alignment = None
         strategy.idle_timeout_ms = None
         return strategy
 

@@ -110,7 +110,7 @@ class CacheSink(StagedSink):
     def __getstate__(self) -> dict[str, Any]:
         return {"_cache": None, "folder": self.folder}
 
-    def prepare(self, run: str, epoch: int = 0) -> None:
+    def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:
         assert self._cache is not None
         self.folder = self._cache.make_folder()
 

@@ -12,7 +12,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, SimpleDat
 from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from beadline.connectors.source import BATCH, Position, StepSource
+from beadline.connectors.source import BATCH, PartSplit, Position, StepSource
+from beadline.errors import ConfigurationError
 
 
 def reader_source(source: Any) -> StepSource | None:
@@ -58,10 +59,15 @@ class _ReaderBacked(StepSource):
 
 
 class ReaderSource(_ReaderBacked):
-    """Reads with a :class:`DataSourceStreamReader`, old and new style."""
+    """Reads with a :class:`DataSourceStreamReader`, old and new style.
+
+    A reader with a method ``parts(offset)``, which names its parts, has a watermark generator for each of them; its
+    partitions say in an attribute ``part`` to which one they belong.
+    """
 
     def __init__(self, reader: DataSourceStreamReader) -> None:
         super().__init__(reader)
+        self.parted = callable(getattr(reader, "parts", None))
         self._limits = len(inspect.signature(reader.latestOffset).parameters) >= 2
         self._target: Position | None = None
 
@@ -76,7 +82,22 @@ class ReaderSource(_ReaderBacked):
 
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
         end = self._target if self._target is not None else self._latest(start, rows)
-        return (end, list(self._reader.partitions(start, end))) if end != start else (start, [])
+        if end == start:
+            return start, []
+        partitions = list(self._reader.partitions(start, end))
+        return end, [self._of_part(each) for each in partitions] if self.parted else partitions
+
+    def _of_part(self, partition: Any) -> PartSplit:
+        part = getattr(partition, "part", None)
+        if not isinstance(part, str):
+            raise ConfigurationError(
+                f"{type(self._reader).__name__} has a method parts(), so each of its partitions needs an attribute "
+                f"'part' with the name of the part that it belongs to; {type(partition).__name__} has {part!r}"
+            )
+        return PartSplit(part, partition)
+
+    def parts(self, position: Position) -> list[str]:
+        return list(self._reader.parts(position))
 
     def read_batches(self, split: Any) -> Iterator[list[Any]]:
         return _in_batches(self._reader.read(split))
@@ -123,6 +144,7 @@ class DataSourceSource(StepSource):
         self._inner = _reader_of(self._made)
         self._inner.prepare(batch)
         self.bounded = self._inner.bounded
+        self.parted = self._inner.parted
 
     @property
     def _reader(self) -> StepSource:
@@ -137,6 +159,9 @@ class DataSourceSource(StepSource):
 
     def finished(self, position: Position) -> bool:
         return self._reader.finished(position)
+
+    def parts(self, position: Position) -> list[str]:
+        return self._reader.parts(position)
 
     def read_batches(self, split: Any) -> Iterator[list[Any]]:
         return self._reader.read_batches(split)

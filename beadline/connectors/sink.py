@@ -11,6 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from beadline.connectors.sink_settings import SinkSettings
+
+#: Calls a function on items, in tasks, or on the driver if they are light; the third argument gives an item's weight.
+Call = Callable[[Callable[[Any], Any], list[Any], Callable[[Any], int] | None], list[Any]]
+
 
 class Stager(ABC):
     """Takes the records of one sink subtask in one step. Runs in tasks."""
@@ -89,6 +94,24 @@ class Committer(ABC):
     def publisher(self) -> Callable[[Any], None]:
         """A picklable function that publishes one committable, and does nothing if that was done before."""
 
+    def publish(self, committables: list[Any], call: Call, recovering: bool) -> list[Any]:
+        """Publish committables. Runs alongside the steps, never twice at a time.
+
+        :param recovering: the job has gone back to a checkpoint that names them
+        :returns: those that can't be published any more. Nothing after them is published before :meth:`again`
+        """
+        call(self.publisher(), committables, None)
+        return []
+
+    def again(self, parts: list[Any], lost: list[Any]) -> list[Any]:
+        """Some committables were lost.
+
+        :param parts: all that are not visible, in order; a committable stands for its part
+        :param lost: what :meth:`publish` gave back
+        :returns: the parts to make ready in place of these; None where a part is as good as before
+        """
+        raise AssertionError("what was made ready is never lost")
+
     @abstractmethod
     def restore(self, snapshot: Any, needed: list[Held]) -> None:
         """Go back to a snapshot, before anything is staged or published.
@@ -107,6 +130,14 @@ class Committer(ABC):
         """
         return snapshot
 
+    def portable_committable(self, committable: Any) -> Any:
+        """The same for a savepoint that publishes: it must outlive what is staged, should it be lost."""
+        return committable
+
+    def staged_size(self) -> int:
+        """How many bytes the next checkpoint would hand out."""
+        return 0
+
     def tidy(self, needed: list[Held], idle: bool) -> None:
         """Remove what was handed out and is no longer needed.
 
@@ -119,14 +150,22 @@ class Committer(ABC):
 
 
 class StagedSink(ABC):
-    """What the engine asks of a sink."""
+    """What the engine asks of a sink.
 
-    def prepare(self, run: str, epoch: int = 0) -> None:
+    :ivar stages_in_job_folder: whether it needs a folder of the job's to stage in
+    :ivar settings: of all sinks of the job
+    """
+
+    stages_in_job_folder = False
+    settings = SinkSettings()
+
+    def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:
         """Called on the driver before the first step, and before the plan is shipped.
 
         :param run: names the sink of this job, the same whenever the job is resumed
         :param epoch: counts the drivers of the job. A fenced driver may not know it yet: what drivers of later epochs
             wrote must be safe from it
+        :param folder: to stage in, if it needs one; all workers reach it
         """
 
     @abstractmethod

@@ -2,12 +2,16 @@
 
 A source lives on both sides: the driver asks it for the range of the next step, tasks read the splits of that range.
 Reading a split twice must give the same records in the same order.
+
+A source may consist of **parts** that move on in event time at their own pace, such as the partitions of a topic. Each
+part then has its own watermark generator, and the watermark of a subtask is the lowest of its parts that are not idle.
+All splits of a part go to one subtask, the same in every step.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,15 +53,40 @@ class Watermark:
     timestamp: int
 
 
+@dataclass(frozen=True)
+class Part:
+    """Stands in a source's output before the records of one of its parts."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class PartSplit:
+    """What a step reads from one part of a source.
+
+    :ivar part: its name, the same for as long as the part exists
+    :ivar split: what :meth:`StepSource.read_batches` is given
+    """
+
+    part: str
+    split: Any
+
+
 class StepSource(ABC):
     """What the engine asks of a source.
 
     :ivar bounded: whether the source ends
     :ivar timed: whether records have timestamps; :meth:`read_batches` then gives pairs of records and timestamps
+    :ivar single: whether one subtask reads everything, whatever the parallelism of the job
+    :ivar parted: whether it has parts; known when it is prepared. Its splits are then all :class:`PartSplit`
+    :ivar holds_parts: whether it can leave some parts out, see :meth:`hold`
     """
 
     bounded: bool = False
     timed: bool = False
+    single: bool = False
+    parted: bool = False
+    holds_parts: bool = False
 
     def prepare(self, batch: bool) -> None:
         """Called once on the driver before the first step. ``batch``: read what is there now, then end."""
@@ -80,6 +109,27 @@ class StepSource(ABC):
         """The records of a split, in lists of moderate length; an :class:`Unreadable` in the place of a record that
         can't be read, a :class:`Watermark` where event time moves on. Runs in tasks."""
 
+    # -- parts
+
+    def parts(self, position: Position) -> list[str]:
+        """The names of all parts from which records may come after this position, also of those that had none so far.
+        They follow from the position alone: a new part is named by the end that :meth:`plan` gives. Only for a source
+        with parts."""
+        return []
+
+    def hold(self, parts: frozenset[str]) -> None:
+        """Plan nothing of these parts, until told otherwise: they are too far ahead of others. What has finished does
+        not depend on it. Only for a source that says that it holds parts."""
+
+    def read_parts(self, splits: Sequence[PartSplit]) -> Iterator[Any]:
+        """The records of all splits of a subtask, with a :class:`Part` before each change of part. A batch belongs to
+        one part. Override it to read several parts at a time. Runs in tasks."""
+        for given in splits:
+            yield Part(given.part)
+            yield from self.read_batches(given.split)
+
+    # -- the rest
+
     def guarantee(self) -> str:
         """What the source can give at best: ``exactly-once`` if a split that is read again gives the same records."""
         return "exactly-once"
@@ -95,8 +145,8 @@ class StepSource(ABC):
         """The job has ended."""
 
 
-def as_source(source: Any) -> StepSource:
-    """A source from whatever the user handed to ``from_source``."""
+def as_source(source: Any, call: str = "from_source") -> StepSource:
+    """A source from whatever the user handed to ``from_source``, or to another call of that name."""
     make = getattr(source, "_make_source", None)
     if make is not None:
         source = make()
@@ -104,7 +154,7 @@ def as_source(source: Any) -> StepSource:
         return source
     if isinstance(source, type):
         raise ConfigurationError(
-            f"from_source needs an object, got the class {source.__name__}: did you mean {source.__name__}(…)?"
+            f"{call} needs an object, got the class {source.__name__}: did you mean {source.__name__}(…)?"
         )
     from beadline.connectors.readers import reader_source  # imports PySpark, which takes a while
 
@@ -112,6 +162,7 @@ def as_source(source: Any) -> StepSource:
     if found is not None:
         return found
     raise UnsupportedFeatureError(
-        f"from_source can't read from {type(source).__name__}. Use FileSource, NumberSequenceSource, or a "
-        "DataSourceStreamReader, SimpleDataSourceStreamReader or DataSource of PySpark."
+        f"{call} can't read from {type(source).__name__}. Use a connector such as KafkaSource, FileSource or "
+        "SocketSource, or a DataSourceStreamReader, SimpleDataSourceStreamReader or DataSource of PySpark. What is "
+        "written in Java can't run here."
     )

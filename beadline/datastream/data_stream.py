@@ -13,6 +13,7 @@ from beadline.api.state_descriptors import MapStateDescriptor
 from beadline.api.windows.assigner import WindowAssigner
 from beadline.common import ExecutionConfig, WatermarkStrategy
 from beadline.common.typeinfo import TupleTypeInfo, TypeInformation, Types
+from beadline.connectors.user_sinks.functions import function_sink
 from beadline.datastream.connectors.base import SupportsPreprocessing
 from beadline.datastream.environment.lending import lends
 from beadline.datastream.environment.options import watermark_every
@@ -258,19 +259,22 @@ class DataStream(OperatorSettings):
         return self._apply("Projection", spec, output, self._edges[0].source.parallelism)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Event time begins here."""
+        """Event time begins here, with one generator per subtask. For one per part of a source, such as a partition of
+        Kafka, give the strategy to ``from_source``."""
+        if isinstance(watermark_strategy, WatermarkStrategy) and watermark_strategy.alignment is not None:
+            raise UnsupportedFeatureError(
+                f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) makes sources wait for each "
+                "other, and assign_timestamps_and_watermarks() is not at a source: give the strategy to from_source()."
+            )
+        return self._with_event_time(watermark_strategy)
+
+    def _with_event_time(self, watermark_strategy: WatermarkStrategy, at_source: bool = False) -> DataStream:
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeMismatchError(f"a WatermarkStrategy is needed, got {watermark_strategy!r}")
-        if watermark_strategy.alignment is not None:
-            raise UnsupportedFeatureError(
-                f"with_watermark_alignment({watermark_strategy.alignment.group!r}, …) is not supported by Beadline: "
-                "each step reads from every source, and none waits for another. Remove the call: results are the same, "
-                "but more records of the source that is ahead wait in state."
-            )
         if watermark_strategy.kind != "generator" and self.get_execution_config().get_auto_watermark_interval() == 0:
             watermark_strategy = watermark_strategy.without_watermarks()
         node = self._edges[0].source
-        spec = specs.TimestampsSpec(watermark_strategy, watermark_every(self._env._configuration))
+        spec = specs.TimestampsSpec(watermark_strategy, watermark_every(self._env._configuration), at_source)
         stream = self._apply("Timestamps/Watermarks", spec, self._type, node.parallelism)
         stream._edges[0].source.single = node.single and len(self._edges) == 1
         return stream
@@ -339,23 +343,25 @@ class DataStream(OperatorSettings):
         return DataStreamSink(self._env, stream._edges[0].source)
 
     def sink_to(self, sink: Any) -> DataStreamSink:
-        """Write to a sink such as :class:`FileSink`."""
+        """Write to a sink such as :class:`FileSink`, or one of your own."""
         make = getattr(sink, "_make_sink", None)
         if make is None:
-            raise UnsupportedFeatureError(f"sink_to() can't write to {type(sink).__name__}; use FileSink or print()")
+            raise UnsupportedFeatureError(
+                f"sink_to() can't write to {type(sink).__name__}; use FileSink, KafkaSink or print(), let "
+                "it extend Sink of beadline.datastream.connectors, or add_sink() for a SinkFunction"
+            )
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
         prepared = self if transformer is None else transformer.apply(self)
         stream = prepared._apply("Sink: Writer", specs.SinkSpec(make(prepared._type)), None)
         return DataStreamSink(self._env, stream._edges[0].source)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Write to a sink of PyFlink 1.x's kind, such as :class:`StreamingFileSink`."""
+        """Write to a sink of PyFlink 1.x's kind, such as :class:`StreamingFileSink`, or to a function of your own: see
+        :mod:`beadline.api.sinks`."""
         if hasattr(sink_func, "_make_sink"):
             return self.sink_to(sink_func)
-        raise UnsupportedFeatureError(
-            f"add_sink({type(sink_func).__name__}): SinkFunction wraps Java objects in PyFlink; use "
-            "sink_to() with a FileSink, or print()"
-        )
+        stream = self._apply("Sink: Unnamed", specs.SinkSpec(function_sink(sink_func)), None)
+        return DataStreamSink(self._env, stream._edges[0].source)
 
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None

@@ -25,7 +25,6 @@ from beadline.api.function import (
     MapFunction,
     Partitioner,
     ReduceFunction,
-    SinkFunction,
     SourceFunction,
 )
 from beadline.api.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
@@ -43,6 +42,14 @@ from beadline.api.process import (
     ProcessFunction,
 )
 from beadline.api.runtime_context import KeyedStateStore, RuntimeContext
+from beadline.api.sinks import (
+    CheckpointCommitter,
+    GenericWriteAheadSink,
+    SinkContext,
+    SinkFunction,
+    TransactionAborted,
+    TwoPhaseCommitSinkFunction,
+)
 from beadline.api.state import AggregatingState as AggregatingState
 from beadline.api.state import BroadcastState as BroadcastState
 from beadline.api.state import ListState as ListState
@@ -80,6 +87,7 @@ __all__ = [
     "BroadcastProcessFunction",
     "CheckpointListener",
     "CheckpointedFunction",
+    "CheckpointCommitter",
     "CoFlatMapFunction",
     "CoGroupFunction",
     "CoMapFunction",
@@ -90,6 +98,7 @@ __all__ = [
     "Function",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
+    "GenericWriteAheadSink",
     "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
@@ -107,8 +116,11 @@ __all__ = [
     "RawStateFunction",
     "ReduceFunction",
     "RuntimeContext",
+    "SinkContext",
     "SinkFunction",
     "SourceFunction",
     "TimerService",
+    "TransactionAborted",
+    "TwoPhaseCommitSinkFunction",
     "WindowFunction",
 ]

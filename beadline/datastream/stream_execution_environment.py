@@ -19,7 +19,7 @@ from beadline.datastream.environment.settings import EnvironmentSettings
 from beadline.datastream.environment.typed_collections import typed_elements
 from beadline.datastream.streams.cached import resolve_caches
 from beadline.datastream.streams.source import SourceStream
-from beadline.errors import UnsupportedFeatureError
+from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.graph.plan import Plan, execution_plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Edge, Forward, Node, SourceSpec, Spec
@@ -71,6 +71,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._numbers = 0
         self._watchers: list[Watcher] = []
         self._dependencies = Dependencies()
+        self._jars: list[str] = []
         self._caches: list[Cache] = []
 
     @staticmethod
@@ -112,10 +113,12 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         self._dependencies.archives.append(PythonArchive.checked(archive_path, target_dir))
 
     def add_jars(self, *jars_path: str) -> None:
-        self._without_effect("add_jars", "connectors are written in Python here and need no jars")
+        """Accepted, and not needed: connectors are written in Python here."""
+        self._jars.extend(jars_path)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        self._without_effect("add_classpaths", "connectors are written in Python here and need no jars")
+        """Accepted, and not needed: connectors are written in Python here."""
+        self._jars.extend(classpaths)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
         """Ship a file or folder to the workers. Functions find it with
@@ -150,18 +153,39 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """Read from a connector's source, or from a reader of PySpark's streaming data source API."""
-        made = as_source(source)
+        """Read from a connector's source, or from a reader of PySpark's streaming data source API.
+
+        A source with parts, such as the partitions of Kafka, has a watermark generator for each of them.
+        """
+        return self._source_stream(source, watermark_strategy, source_name, type_info)
+
+    def _source_stream(
+        self,
+        source: Any,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None,
+        call: str = "from_source",
+    ) -> DataStream:
+        made = as_source(source, call)
         own_type = getattr(source, "_produced_type", None)
         produced = type_info or own_type or Types.PICKLED_BYTE_ARRAY()
-        spec = SourceSpec(made, typed=produced == own_type)
-        stream = self._stream(self._add_node(source_name, spec, produced, []))
-        plain = watermark_strategy.timestamp_assigner is None and watermark_strategy.alignment is None
-        if watermark_strategy.kind == "none" and plain:
-            return stream
-        timed = stream.assign_timestamps_and_watermarks(watermark_strategy)
+        spec = SourceSpec(made, typed=produced == own_type and getattr(source, "_keeps_its_type", True))
+        node = self._add_node(source_name, spec, produced, [])
+        node.single = made.single
+        stream = self._stream(node)
+        if watermark_strategy.kind == "none":
+            if watermark_strategy.alignment is not None:
+                raise ConfigurationError(
+                    f"source '{source_name}': with_watermark_alignment({watermark_strategy.alignment.group!r}, …) "
+                    "compares watermarks, and this strategy makes none. Start from for_monotonous_timestamps(), "
+                    "for_bounded_out_of_orderness() or for_generator()."
+                )
+            if watermark_strategy.timestamp_assigner is None:
+                return stream
+        timed = stream._with_event_time(watermark_strategy, at_source=True)
         # Settings that the program makes on the stream belong to the source.
-        return SourceStream(self, timed, stream._edges[0].source)
+        return SourceStream(self, timed, node)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
         """The lines of a file or folder (PyFlink 1.x)."""
@@ -177,11 +201,9 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def add_source(
         self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None
     ) -> DataStream:
-        raise UnsupportedFeatureError(
-            f"add_source({type(source_func).__name__}): SourceFunction wraps Java objects in PyFlink; "
-            "use from_source() with a "
-            "DataSourceStreamReader of PySpark"
-        )
+        """Read from a connector of PyFlink 1.x, or from whatever ``from_source`` takes; event time begins later, with
+        ``assign_timestamps_and_watermarks``."""
+        return self._source_stream(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info, "add_source")
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
         """Read with an input format, such as ``AvroInputFormat(path, schema)``."""
@@ -250,6 +272,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         executable = self._configuration.get_string(options.PYTHON_EXECUTABLE, None)
         for text in [*options.without_effect(self._configuration), *self._notes.values()]:
             _LOG.warning("%s", text)
+        jars = [*self._jars, *options.jars(self._configuration)]
+        if jars:
+            named = ", ".join(dict.fromkeys(os.path.basename(jar) for jar in jars))
+            _LOG.info("connectors are written in Python here and need no jars; these are not used: %s", named)
         dependencies = self._all_dependencies()
         _check_executable(executable, dependencies)
         settings = options.job_settings(self._configuration, self._is_batch(), dependencies)

@@ -29,6 +29,7 @@ from beadline.graph.specs import (
     SinkSpec,
     SourceSpec,
     Spec,
+    TimestampsSpec,
 )
 from beadline.state.key_groups import check_parallelism, default_max_parallelism
 
@@ -137,7 +138,7 @@ def make_plan(
     links: dict[int, list[tuple[Edge, Partitioning, bool]]] = {}
     for node in ordered:
         resolved = [(edge, _resolve(edge, node, parallelism)) for edge in node.inputs]
-        links[node.id] = [(edge, how, chaining and _may_chain(edge, node, how)) for edge, how in resolved]
+        links[node.id] = [(edge, how, _chained(edge, node, how, chaining)) for edge, how in resolved]
         depths = [depth[edge.source.id] + (0 if chained else 1) for edge, _, chained in links[node.id]]
         depth[node.id] = max(depths, default=0)
     edges: dict[int, PlanEdge] = {}
@@ -214,9 +215,11 @@ def _resolve(edge: Edge, node: Node, parallelism: dict[int, int]) -> Partitionin
     return edge.partitioning
 
 
-def _may_chain(edge: Edge, node: Node, partitioning: Partitioning) -> bool:
+def _chained(edge: Edge, node: Node, partitioning: Partitioning, chaining: bool) -> bool:
+    if isinstance(node.spec, TimestampsSpec) and node.spec.at_source:
+        return isinstance(partitioning, Forward)  # it is part of its source
     alone = node.starts_chain or node.never_chained or edge.source.never_chained
-    return isinstance(partitioning, Forward) and not alone
+    return chaining and isinstance(partitioning, Forward) and not alone
 
 
 def _uids(ordered: list[Node], refuse_generated: bool) -> dict[int, tuple[str, bool]]:

@@ -145,10 +145,13 @@ class TimestampsSpec(Spec):
 
     :ivar every: a watermark after this many records, counted over the whole stream and not over a step, so that what
         is late does not depend on how the stream was cut
+    :ivar at_source: it is the strategy of a source, with which it forms one operator to the program: it learns from
+        which part of the source records come, and is never cut off from it
     """
 
     strategy: WatermarkStrategy
     every: int
+    at_source: bool = False
 
 
 @dataclass(frozen=True)

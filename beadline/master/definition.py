@@ -10,6 +10,7 @@ from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
 from beadline.checkpoint.coordinator.parts import CompletedCheckpoint
 from beadline.checkpoint.restart import NoRestart, RestartStrategy
 from beadline.checkpoint.settings import CheckpointSettings
+from beadline.connectors.sink_settings import SinkSettings
 from beadline.connectors.source import StepSource
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan
@@ -41,6 +42,7 @@ class JobSettings:
     restart: RestartStrategy = field(default_factory=NoRestart)
     poison: PoisonSettings = field(default_factory=PoisonSettings)
     backend: BackendSettings = field(default_factory=BackendSettings)
+    sinks: SinkSettings = field(default_factory=SinkSettings)
     dependencies: Dependencies = field(default_factory=Dependencies)
     clock: Clock = lambda: int(time.time() * 1000)
     monotonic: Clock = lambda: int(time.monotonic() * 1000)

@@ -6,7 +6,6 @@ sealed. Everything but the step itself happens in the job master's thread.
 
 from __future__ import annotations
 
-import pickle
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -20,7 +19,8 @@ from beadline.checkpoint.coordinator.actions import Take
 from beadline.connectors.source import StepSource
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
-from beadline.graph.specs import TimestampsSpec
+from beadline.graph.specs import SourceSpec, TimestampsSpec
+from beadline.master.alignment import Alignment
 from beadline.master.engines.engine import Descriptor
 from beadline.master.engines.threads import Threads
 from beadline.master.events import Event, StepEnded
@@ -28,8 +28,10 @@ from beadline.master.reporting.results import show
 from beadline.master.reporting.telling import folded, shortened, where_raised
 from beadline.master.stepping import Stepper
 from beadline.master.upkeep.pacing import Limits, Pacing
+from beadline.master.upkeep.rate import RateLimit
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
+from beadline.state.codec import dumps
 
 # Processing time may jump ahead, and make timers due that seemed to be hours away.
 _LONGEST_NAP_SECONDS = 5.0
@@ -39,12 +41,13 @@ Positions = dict[int, dict[str, Any]]
 
 @dataclass
 class Reader:
-    """A source on the driver."""
+    """A source on the driver. ``waits``: nothing of it is planned, whatever there may be to read."""
 
     node: PlanNode
     source: StepSource
     finished: bool = False
     caught_up: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class Execution:
         self._plan = plan
         self._readers = readers
         self._pacing = Pacing(limits)
+        self._alignment = Alignment(plan)
+        self._rate = RateLimit(limits.per_second)
         self._thread = Threads(1, "beadline-step")
         self._running: _Running | None = None
         self._last_step = 0.0
@@ -117,6 +122,8 @@ class Execution:
 
     def next_step(self, now: int, keep_alive: float) -> Planned | float:
         """What to run now, or the seconds until the next look. After ``keep_alive`` seconds workers need a step."""
+        finished = {reader.node.id for reader in self._readers if reader.finished}
+        self._alignment.compare(now, self.truth, finished)
         ends, splits = self._next_ranges()
         final = all(reader.finished for reader in self._readers) or self.draining
         due = self.truth.next_timer
@@ -124,7 +131,8 @@ class Execution:
         if any(splits.values()) or final or (due is not None and due <= now) or idle >= keep_alive:
             return Planned(ends, splits, now, final)
         poll = min(reader.source.poll_interval() for reader in self._readers if not reader.finished)
-        poll = min(poll, _LONGEST_NAP_SECONDS)
+        naps = (poll, _LONGEST_NAP_SECONDS, self._alignment.wakes_in(now), self._rate.wakes_in)
+        poll = max(0.001, min(nap for nap in naps if nap is not None))
         return poll if due is None else min(poll, max(0.001, (due - now) / 1000))
 
     def _next_ranges(self) -> tuple[Positions, dict[int, list[Any]]]:
@@ -135,11 +143,18 @@ class Execution:
         for reader in self._readers:
             node = reader.node.id
             position = self.truth.positions[node]
-            if reader.finished or self.draining:
+            allowed = self._rate.rows(node, self._alignment.rows(node, rows))
+            reader.waits = allowed == 0
+            if reader.finished or self.draining or reader.waits:
                 ends[node], splits[node] = position, []
                 continue
             with _naming(reader, position):
-                ends[node], splits[node] = reader.source.plan(position, rows, reader.node.parallelism)
+                if reader.source.holds_parts:
+                    reader.source.hold(self._alignment.held(node))
+                ends[node], splits[node] = reader.source.plan(position, allowed, reader.node.parallelism)
+                if reader.source.parted:
+                    parts = [*reader.source.parts(position), *reader.source.parts(ends[node])]
+                    self.truth.parts.assign(reader.node, parts, splits[node])
                 if reader.source.finished(ends[node]):
                     reader.finished = reader.caught_up = True
                 elif self._has_event_time:
@@ -166,15 +181,24 @@ class Execution:
                 subtasks = {}
                 for node in self._plan.nodes_of(level, partition):
                     reader = readers.get(node.id)
+                    feeding = readers[node.inputs[0].source] if _is_at_source(node) else None
                     subtasks[node.id] = self.truth.input_of(
                         node,
                         partition,
-                        splits=tuple(planned.splits[node.id][partition :: node.parallelism]) if reader else (),
+                        splits=self._splits(planned, node, partition) if reader else (),
+                        waits=feeding is not None and feeding.waits,
+                        waiting_parts=self._alignment.held(feeding.node.id) if feeding is not None else frozenset(),
                         ended=(reader.finished or planned.final) if reader else False,
                         caught_up=all(readers[s].caught_up for s in self._sources_of(node)),
                     )
-                inputs.append((level, partition, pickle.dumps(TaskInput(level, partition, subtasks), 5)))
+                inputs.append((level, partition, dumps(TaskInput(level, partition, subtasks))))
         return inputs
+
+    def _splits(self, planned: Planned, node: PlanNode, subtask: int) -> tuple[Any, ...]:
+        splits = planned.splits[node.id]
+        if isinstance(node.spec, SourceSpec) and node.spec.source.parted:
+            return self.truth.parts.dealt(node.id, subtask, splits)
+        return tuple(splits[subtask :: node.parallelism])
 
     def _sources_of(self, node: PlanNode) -> set[int]:
         if node.is_source:
@@ -197,6 +221,15 @@ class Execution:
         seconds = time.monotonic() - step.started
         subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))
         records = self.truth.seal(step.header.step, subtasks, step.ends)
+        self._alignment.sealed(subtasks)
+        for ack in subtasks:
+            if self._plan.nodes[ack.node].is_source:
+                self._rate.spent(ack.node, ack.records_in)
+        for reader in self._readers:
+            if reader.source.parted:
+                position = step.ends[reader.node.id]
+                with _naming(reader, position):
+                    self.truth.parts.keep(reader.node.id, reader.source.parts(position))
         self._pacing.sealed(records, seconds, sum(s.touched for s in subtasks), sum(ack.sent_bytes for ack in acks))
         self.final_sealed = step.header.final
         return Sealed(step.header, acks, subtasks, tries, seconds, records)
@@ -219,6 +252,10 @@ class Execution:
 
     def close(self, wait: bool) -> None:
         self._thread.shutdown(wait=wait)
+
+
+def _is_at_source(node: PlanNode) -> bool:
+    return isinstance(node.spec, TimestampsSpec) and node.spec.at_source
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class Running:
         self.processing_time = ProcessingTime(job.settings.clock, job.settings.monotonic)
         home, plan = job.home, job.plan
         records = Records()
-        self.sinks = Sinks(plan, job.engine, home.storage, records, job.exactly_once)
+        self.sinks = Sinks(job, records)
         self.sinks_at_start = self.sinks.at_start()
         self._sources = job.prepared_sources()
         self._initial: Positions = {node: source.initial() for node, source in self._sources.items()}
@@ -187,6 +187,8 @@ class Running:
             return _UNTIL_EVENT
         if self._suspending is not None:
             return 0.1
+        if self.sinks.are_full():
+            return _UNTIL_EVENT  # until a checkpoint is complete
         planned = execution.next_step(self.processing_time(), self._job.engine.keep_alive)
         if not isinstance(planned, Planned):
             return planned

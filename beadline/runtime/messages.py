@@ -59,6 +59,20 @@ class StepHeader:
 
 
 @dataclass(frozen=True)
+class PartState:
+    """What a watermark strategy knows of one part of a source.
+
+    :ivar watermark: how far the part is in event time
+    :ivar idle: nothing has come from it for so long that it holds nobody back
+    :ivar own: what else the strategy keeps of it
+    """
+
+    watermark: int
+    idle: bool
+    own: bytes
+
+
+@dataclass(frozen=True)
 class SubtaskInput:
     """What one operator subtask starts a step from.
 
@@ -68,6 +82,11 @@ class SubtaskInput:
     :ivar splits: for a source, what to read
     :ivar ended: for a source, whether its input ends with these splits
     :ivar caught_up: for a source, whether there is nothing more to read for now
+    :ivar parts: for the watermark strategy of a source with parts: those that this subtask reads, with what is known of
+        them; None if the source has no parts
+    :ivar spare: all parts of the source are read by other subtasks
+    :ivar waits: nothing was planned for the source, whatever there is to read: it is not idle
+    :ivar waiting_parts: likewise some of its parts
     """
 
     handle: KeyedStateHandle | None = None
@@ -76,6 +95,10 @@ class SubtaskInput:
     splits: tuple[Any, ...] = ()
     ended: bool = False
     caught_up: bool = False
+    parts: dict[str, PartState | None] | None = None
+    spare: bool = False
+    waits: bool = False
+    waiting_parts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -98,6 +121,8 @@ class SubtaskAck:
     :ivar next_timer: when it wants a step next, in processing time
     :ivar touched: how many state entries it changed
     :ivar descriptions: its states, as far as functions have declared them
+    :ivar idle: whether its output is marked as idle, for a watermark strategy
+    :ivar parts: for the watermark strategy of a source with parts, what it knows of each
     """
 
     node: int
@@ -118,6 +143,8 @@ class SubtaskAck:
     changed_fields: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     descriptions: tuple[StateDescription, ...] = ()
+    idle: bool = False
+    parts: dict[str, PartState] = field(default_factory=dict)
 
 
 @dataclass

@@ -114,12 +114,12 @@ class TestWhatBeadlineLacks:
                 "pyflink.util is not supported by Beadline: it reaches into Flink's JVM",
             ),
             (
-                "from pyflink.datastream.connectors.kafka import KafkaSource",
-                "pyflink.datastream.connectors.kafka is not supported by Beadline yet: this connector comes",
+                "from pyflink.datastream.connectors.pulsar import PulsarSource",
+                "pyflink.datastream.connectors.pulsar is not supported by Beadline yet: this connector comes",
             ),
             (
-                "from pyflink.datastream.connectors import FlinkKafkaConsumer",
-                "pyflink.datastream.connectors.FlinkKafkaConsumer is not supported by Beadline yet: this connector",
+                "from pyflink.datastream.connectors import FlinkKinesisConsumer",
+                "pyflink.datastream.connectors.FlinkKinesisConsumer is not supported by Beadline yet: this connector",
             ),
             (
                 "from pyflink.datastream.connectors import FileCompactor",

@@ -189,12 +189,20 @@ def test_what_is_not_supported_says_so(use: Any) -> None:
 def test_options_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:
     env = environment(execution__checkpointing__cleaner__parallel_mode="false")
     env.get_checkpoint_config().set_force_unaligned_checkpoints()
-    env.add_jars("file:///connector.jar")
     with caplog.at_level("WARNING", "beadline"):
         collect(env.from_collection([1]).map(lambda v: v))
     assert "execution.checkpointing.cleaner.parallel_mode" in caplog.text
     assert "execution.checkpointing.unaligned.forced" in caplog.text
-    assert "add_jars has no effect" in caplog.text
+
+
+def test_jars_are_said_to_be_unnecessary(caplog: pytest.LogCaptureFixture) -> None:
+    env = environment(pipeline__jars="file:///lib/flink-sql-connector-kafka-3.2.0.jar;file:///lib/other.jar")
+    env.add_jars("file:///connector.jar")
+    with caplog.at_level("INFO", "beadline"):
+        collect(env.from_collection([1]).map(lambda v: v))
+    told = [record for record in caplog.records if "need no jars" in record.message]
+    assert [record.levelname for record in told] == ["INFO"]
+    assert "connector.jar, flink-sql-connector-kafka-3.2.0.jar, other.jar" in told[0].message
 
 
 def test_an_unknown_option_of_ours_is_refused() -> None:

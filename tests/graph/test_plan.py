@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from beadline.common import WatermarkStrategy
 from beadline.common.typeinfo import Types
 from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.plan import CHANNEL_BITS
-from beadline.graph.specs import Broadcast, Forward, Hash, Rebalance, Rescale, Shuffle
+from beadline.graph.specs import Broadcast, Forward, Hash, Rebalance, Rescale, Shuffle, TimestampsSpec
 from tests.graph.programs import Program, by, levels, same
 
 
@@ -114,6 +115,14 @@ def test_without_chaining_every_edge_is_an_exchange() -> None:
     program.collect(program.map(program.source()))
     assert all(exchanges(program, chaining=False).values())
     assert levels(program.plan(chaining=False)) == [["source"], ["map"], ["out"]]
+
+
+def test_the_watermark_strategy_of_a_source_is_never_cut_off_from_it() -> None:
+    program = Program()
+    spec = TimestampsSpec(WatermarkStrategy.for_monotonous_timestamps(), 1, at_source=True)
+    program.collect(program.add("marks", spec, program.source(), never_chained=True))
+    for chaining in (True, False):
+        assert levels(program.plan(chaining=chaining)) == [["source", "marks"], ["out"]]
 
 
 def test_parallelism_is_the_nodes_own_or_the_default() -> None:

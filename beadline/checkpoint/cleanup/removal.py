@@ -25,6 +25,10 @@ TEMPORARY = re.compile(r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat)-\d{1,9}|en
 EPOCH = re.compile(r"\d{1,9}")
 #: Tells people what has happened to the job.
 HISTORY = "history"
+#: Sinks stage there: ``output/.staging-<sink>/<epoch>/<piece>``.
+OUTPUT = "output"
+_SINK = re.compile(r"\.staging-[0-9a-f]{32}")
+_PIECE = re.compile(r"[0-9a-f]{32}|\.[0-9a-f]{32}\.[0-9a-f]{8}")
 
 
 def is_state_file(path: str) -> bool:
@@ -170,6 +174,7 @@ def remove_job(job: str, comes_again: bool = False) -> bool:
         for entry in files.entries_of(shared):
             remove_if_empty(files.join(shared, entry.name))
         remove_if_empty(shared)
+        _remove_output(files.join(job, OUTPUT))
         last = newest_claim(job) if comes_again else None
         kept = files_of(last.epoch) if last is not None else None
         for entry in files.entries_of(job):
@@ -180,3 +185,19 @@ def remove_job(job: str, comes_again: bool = False) -> bool:
             elif STAGED.fullmatch(entry.name):
                 remove_known(files.join(job, entry.name))
         return remove_if_empty(job)
+
+
+def _remove_output(output: str) -> None:
+    """What sinks had staged, and nobody will publish."""
+    for sink in files.entries_of(output):
+        if not (sink.folder and _SINK.fullmatch(sink.name)):
+            continue
+        staged = files.join(output, sink.name)
+        for epoch in files.entries_of(staged):
+            folder = files.join(staged, epoch.name)
+            for piece in files.entries_of(folder):
+                if _PIECE.fullmatch(piece.name):
+                    files.delete_file(files.join(folder, piece.name))
+            remove_if_empty(folder)
+        remove_if_empty(staged)
+    remove_if_empty(output)

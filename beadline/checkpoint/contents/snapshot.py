@@ -46,6 +46,7 @@ class OperatorSnapshot:
     :ivar finished: of a source: nothing will come after the position
     :ivar committables: of a sink: what is pre-committed and is committed, again if need be, on restore
     :ivar next_timers: when each subtask wants its next step, in processing time
+    :ivar parts: of a source with parts: which subtask reads each; of its watermark strategy: what it knows of each
     :ivar key_type: of keyed state, as :mod:`beadline.common.type_description` writes it; empty if none was declared
     """
 
@@ -63,6 +64,7 @@ class OperatorSnapshot:
     next_timers: tuple[int | None, ...] = ()
     state_descriptions: tuple[StateDescription, ...] = ()
     key_type: str = ""
+    parts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def segments(self) -> Iterator[SegmentRef]:

@@ -4,6 +4,7 @@ A job's folder looks as in Flink::
 
     <directory>/<job id>/
         shared/<epoch>/…     segments of state, named by content; checkpoints share them
+        output/…             what sinks have staged for systems outside
         chk-17/_metadata     a completed checkpoint: what it holds and which segments it needs
         lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.ownership.lease
         beat-…               whether that driver is alive, see beadline.checkpoint.ownership.holder
@@ -24,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from beadline.checkpoint.cleanup import disposal
-from beadline.checkpoint.cleanup.removal import HISTORY, STAGED, orphans_in, remove_job, remove_known
+from beadline.checkpoint.cleanup.removal import HISTORY, OUTPUT, STAGED, orphans_in, remove_job, remove_known
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
 from beadline.checkpoint.directory.jobs import CheckpointDirectory, Trace
@@ -123,6 +124,10 @@ class FileJobStorage(JobStorage):
 
     def owned_folder(self) -> str:
         return self.shared_folder()
+
+    def output_folder(self, one_machine: bool) -> str:
+        self.check()
+        return files.join(self.folder, OUTPUT)
 
     def shared_folder(self, epoch: int = 0) -> str:
         """Where the segments go. A driver writes to the folder of its epoch only."""

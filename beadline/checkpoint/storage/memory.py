@@ -36,13 +36,15 @@ class MemoryJobStorage(JobStorage):
         self._kept: dict[int, bytes] = {}
         self._read: dict[tuple[str, int, int], bytes] = {}
         self._temporary: str | None = None
+        self._output: str | None = None
 
     def __repr__(self) -> str:
         return f"<MemoryJobStorage of {self.job_id}: {sum(map(len, self._kept.values()))} bytes>"
 
     def release(self) -> None:
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        for folder in (self._temporary, self._output):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def remove(self, comes_again: bool = False) -> bool:
         return not self._kept
@@ -50,11 +52,7 @@ class MemoryJobStorage(JobStorage):
     # -- state
 
     def state_folder(self, attempt: int, one_machine: bool) -> str:
-        if not one_machine:
-            raise ConfigurationError(
-                "the job runs on a cluster and has no folder for its state that all executors reach: "
-                "set execution.checkpointing.dir to one (hdfs://, s3:// or a shared mount)"
-            )
+        _check_reach(one_machine)
         if self._temporary is None:
             self._temporary = tempfile.mkdtemp(prefix="beadline-state-")
         # Checkpoints in memory hold all they need: nothing goes back to the files of an earlier execution.
@@ -66,6 +64,12 @@ class MemoryJobStorage(JobStorage):
 
     def owned_folder(self) -> str:
         return self._temporary or ""
+
+    def output_folder(self, one_machine: bool) -> str:
+        _check_reach(one_machine)
+        if self._output is None:
+            self._output = tempfile.mkdtemp(prefix="beadline-output-")
+        return self._output
 
     # -- writing
 
@@ -147,3 +151,11 @@ class MemoryJobStorage(JobStorage):
 
     def orphans(self, referenced: Iterable[str] = ()) -> list[str]:
         return []
+
+
+def _check_reach(one_machine: bool) -> None:
+    if not one_machine:
+        raise ConfigurationError(
+            "the job runs on a cluster and has no folder for its state that all executors reach: "
+            "set execution.checkpointing.dir to one (hdfs://, s3:// or a shared mount)"
+        )

@@ -113,6 +113,10 @@ class JobStorage(ABC):
     def owned_folder(self) -> str:
         """Files below it may be deleted when nobody needs them. Empty if there is none."""
 
+    @abstractmethod
+    def output_folder(self, one_machine: bool) -> str:
+        """Where output is staged that goes to systems outside: a folder that all executors reach."""
+
     # -- checkpoints and savepoints
 
     @abstractmethod

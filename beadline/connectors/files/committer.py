@@ -110,6 +110,9 @@ class FileCommitter(Committer):
         target = self._names.target(bucket, subtask, counter, compaction is not None)
         return {"target": target, "pieces": [piece.as_data() for piece in pieces]}
 
+    def staged_size(self) -> int:
+        return sum(part.size for part in self._open.values()) if self._policy.on_checkpoint else 0
+
     # -- two phases
 
     def precommitter(self) -> Callable[[Any], Any]:
@@ -240,5 +243,6 @@ def _pieces(as_data: list[Any]) -> list[Piece]:
 
 
 def _pieces_of(held: Held) -> list[Piece]:
+    """What is staged, handed out, or must be made ready again if it is lost."""
     found = [piece for part in _all_parts(held.staged) for piece in part.pieces] if held.staged is not None else []
-    return found + [piece for part in held.parts for piece in _pieces(part["pieces"])]
+    return found + [piece for part in held.parts + held.committables for piece in _pieces(part.get("pieces", []))]

@@ -31,7 +31,7 @@ class FileSinkBase(StagedSink):
     epoch: int
     compaction: Compaction | None
 
-    def prepare(self, run: str, epoch: int = 0) -> None:
+    def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:
         self.run, self.epoch = run, epoch
         check_base(self.base_path)
         self.base_path = _absolute(self.base_path)

@@ -1,6 +1,6 @@
 """Connectors: the names of ``pyflink.datastream.connectors``."""
 
-from beadline.datastream.connectors.base import DeliveryGuarantee, Sink, Source
+from beadline.datastream.connectors.base import CommitRequest, Committer, DeliveryGuarantee, Sink, SinkWriter, Source
 from beadline.datastream.connectors.file_system import (
     BucketAssigner,
     FileEnumeratorProvider,
@@ -13,20 +13,50 @@ from beadline.datastream.connectors.file_system import (
     StreamFormat,
     StreamingFileSink,
 )
+from beadline.datastream.connectors.hybrid_source import HybridSource, HybridSourceBuilder
+from beadline.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
+from beadline.datastream.connectors.kafka import (
+    FlinkKafkaConsumer,
+    FlinkKafkaProducer,
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    KafkaTopicPartition,
+    Semantic,
+)
 from beadline.datastream.connectors.number_seq import NumberSequenceSource
 
 __all__ = [
     "BucketAssigner",
+    "CommitRequest",
+    "Committer",
     "DeliveryGuarantee",
     "FileEnumeratorProvider",
     "FileSink",
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "FlinkKafkaConsumer",
+    "FlinkKafkaProducer",
+    "HybridSource",
+    "HybridSourceBuilder",
+    "JdbcConnectionOptions",
+    "JdbcExecutionOptions",
+    "JdbcSink",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaRecordSerializationSchema",
+    "KafkaSink",
+    "KafkaSource",
+    "KafkaTopicPartition",
     "NumberSequenceSource",
     "OutputFileConfig",
     "RollingPolicy",
+    "Semantic",
     "Sink",
+    "SinkWriter",
     "Source",
     "StreamFormat",
     "StreamingFileSink",

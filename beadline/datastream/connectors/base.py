@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from beadline.api.sink_writers import CommitRequest, Committer, SinkWriter, WriterContext, WriterSink
 from beadline.common.typeinfo import TypeInformation
 from beadline.common.without_java import WithoutJava
 from beadline.connectors.sink import StagedSink
@@ -14,23 +15,37 @@ from beadline.connectors.source import StepSource
 if TYPE_CHECKING:
     from beadline.datastream.data_stream import DataStream
 
-__all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
+__all__ = [
+    "CommitRequest",
+    "Committer",
+    "DeliveryGuarantee",
+    "Sink",
+    "SinkWriter",
+    "Source",
+    "StreamTransformer",
+    "SupportsPreprocessing",
+    "WriterContext",
+]
 
 
 class Source(WithoutJava):
     """What ``from_source`` reads from."""
 
     _produced_type: TypeInformation | None = None
+    # Whether all records are of that type. If not, they are converted, or refused.
+    _keeps_its_type = True
 
     def _make_source(self) -> StepSource | Any:
         raise NotImplementedError
 
 
-class Sink(WithoutJava):
-    """What ``sink_to`` writes to."""
+class Sink(WriterSink, WithoutJava):
+    """What ``sink_to`` writes to: a sink of Beadline's, or a class of the program's own with ``create_writer()``."""
 
     def _make_sink(self, type_info: TypeInformation) -> StagedSink:
-        raise NotImplementedError
+        from beadline.connectors.user_sinks import writer_sink
+
+        return writer_sink(self)
 
 
 class DeliveryGuarantee(Enum):

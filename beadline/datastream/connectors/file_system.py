@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from beadline.api.function import SinkFunction
+from beadline.api.sinks import SinkFunction
 from beadline.common import Duration as Duration
 from beadline.common import Encoder
 from beadline.common.serialization import BulkWriterFactory

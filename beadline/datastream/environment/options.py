@@ -11,6 +11,8 @@ from beadline.checkpoint import settings as checkpoint_settings
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from beadline.connectors import sink_settings
+from beadline.connectors.sink_settings import SinkSettings
 from beadline.errors import ConfigurationError
 from beadline.master import engines, failures
 from beadline.master.definition import JobSettings
@@ -40,6 +42,9 @@ ENGINE = engines.OPTION
 STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
 STEP_FIRST_RECORDS = "beadline.step.first-records"
+SOURCE_RATE = "beadline.source.max-records-per-second"
+# Programs name the jars of PyFlink's connectors. They are told that none is needed.
+_JARS = ("pipeline.jars", "pipeline.classpaths")
 
 _EFFECTIVE = {
     PARALLELISM,
@@ -59,9 +64,12 @@ _EFFECTIVE = {
     STEP_TARGET,
     STEP_MAX_RECORDS,
     STEP_FIRST_RECORDS,
+    SOURCE_RATE,
+    *_JARS,
     *(checkpoint_settings.KEYS - checkpoint_settings.WITHOUT_EFFECT),
     *backend_settings.KEYS,
     *failures.POISON_KEYS,
+    *sink_settings.KEYS,
     *restart.KEYS,
 }
 # Options set to their only supported value: no warning.
@@ -108,6 +116,7 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         first_rows=configuration.get_integer(STEP_FIRST_RECORDS, Limits.first_rows),
         max_rows=configuration.get_integer(STEP_MAX_RECORDS, Limits.max_rows),
         target_seconds=configuration.get_duration_ms(STEP_TARGET, int(Limits.target_seconds * 1000)) / 1000,
+        per_second=_rate(configuration),
     )
     if limits.first_rows < 1 or limits.max_rows < 1 or limits.target_seconds <= 0:
         raise ConfigurationError(f"step limits must be positive: {limits}")
@@ -123,8 +132,18 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         restart=restart.restart_strategy(configuration, checkpointing=checkpoints.enabled),
         poison=failures.PoisonSettings.from_configuration(configuration),
         backend=_backend(configuration),
+        sinks=SinkSettings.from_configuration(configuration),
         dependencies=dependencies or Dependencies(),
     )
+
+
+def _rate(configuration: Configuration) -> float | None:
+    if not configuration.contains_key(SOURCE_RATE):
+        return None
+    rate = configuration.get_float(SOURCE_RATE, 0.0)
+    if not 0 < rate < float("inf"):
+        raise ConfigurationError(f"{SOURCE_RATE} must be more than 0, got {rate}; leave it out for no limit")
+    return rate
 
 
 def _backend(configuration: Configuration) -> BackendSettings:
@@ -132,6 +151,12 @@ def _backend(configuration: Configuration) -> BackendSettings:
     if backend.kind == backend_settings.ROCKSDB:
         backend_settings.require_rocksdict()
     return backend
+
+
+def jars(configuration: Configuration) -> list[str]:
+    """The jars that the program names."""
+    texts = [configuration.get_string(key, "") for key in _JARS]
+    return [jar.strip() for text in texts for jar in text.split(";") if jar.strip()]
 
 
 def python_files(configuration: Configuration) -> list[str]:

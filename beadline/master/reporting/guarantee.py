@@ -35,7 +35,9 @@ def guarantee_of(plan: Plan, settings: JobSettings) -> Guarantee:
     for node in plan.nodes.values():
         spec = node.spec
         if isinstance(spec, SourceSpec):
-            found.append(Guarantee(spec.source.guarantee(), f"source '{node.name}'"))
+            level = spec.source.guarantee()
+            again = " can't give again what it gave before a failure" if level == AT_MOST_ONCE else ""
+            found.append(Guarantee(level, f"source '{node.name}'{again}"))
         elif isinstance(spec, SinkSpec):
             found.append(Guarantee(spec.sink.guarantee(), f"sink '{node.name}'"))
         elif isinstance(spec, PrintSpec):

@@ -16,6 +16,7 @@ import cloudpickle
 from beadline.errors import ConfigurationError, SerializationError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.master.shipping.user_code import imported_user_modules
+from beadline.runtime.short_tasks.publishing import Classes
 from beadline.runtime.worker.surroundings import Packed, Surroundings
 from beadline.runtime.worker.worker import Shipment
 from beadline.state.codec import registered_state_classes
@@ -35,6 +36,11 @@ def make_shipment(plan: Plan, surroundings: Surroundings) -> Packed:
         for node in plan.nodes.values():
             _check_node(node)
         raise SerializationError(f"the program can't be sent to the workers: {error}") from error
+
+
+def classes_of(plan: Plan) -> Classes:
+    """What staged output may hold: the same as state."""
+    return Classes(main_classes(), job_modules(plan), registered_state_classes())
 
 
 def _check_paths(plan: Plan) -> None:

@@ -1,93 +1,88 @@
 """The sinks of a job on the driver: what they have staged, and what waits for which checkpoint.
 
-Without checkpoints, and in at-least-once mode, what a sink finds complete is published when its step is sealed. In
-exactly-once mode it becomes part of the next checkpoint: it is pre-committed before that is written, and published when
-it has completed. Until it is visible, every further checkpoint holds it too: a newer one may complete, and be the one
-that is restored, before that.
+Without checkpoints, in at-least-once mode, and for a sink that can give no more than that, what the sink finds complete
+is published when its step is sealed. Otherwise it becomes part of the next checkpoint: it is pre-committed before that
+is written, and published when it has completed. Until it is visible, every further checkpoint holds it too: a newer one
+may complete, and be the one that is restored, before that. If a system outside has aborted what was pre-committed, the
+output begins its way again, and is in the next checkpoint.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import xxhash
 
-from beadline.checkpoint.contents.snapshot import Snapshot
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.ownership.lease import Fenced
-from beadline.checkpoint.storage.storage import JobStorage
 from beadline.connectors.sink import Committer, Held, StagedSink
-from beadline.graph.plan import Plan
+from beadline.connectors.sink_settings import MAX_STAGED
+from beadline.errors import JobExecutionError
 from beadline.graph.specs import SinkSpec
-from beadline.master.engines.engine import Engine
+from beadline.master.snapshots.calls import Calls
+from beadline.master.snapshots.outputs import Output, SinkData, held_of
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
 
-# By the sink's uid: {"staged": …, "committables": […]}; of a checkpoint that is not written yet {"staged": …, "due":
-# [[number, part], …]}.
-SinkData = Mapping[str, Any]
+if TYPE_CHECKING:
+    from beadline.master.definition import Job
 
-# Up to this many bytes the driver pre-commits itself, a few parts at a time.
-_LIGHT = 32 << 20
-_THREADS = 8
+_LOG = logging.getLogger("beadline")
 
-
-@dataclass(eq=False)
-class _Output:
-    """A part on its way: handed out, pre-committed, released, and visible, which is when it is forgotten here.
-
-    :ivar checkpoint: the first one that holds it
-    :ivar committable: what pre-committing it gave
-    :ivar released: whether a checkpoint that holds it has completed, so that it may be published
-    """
-
-    number: int
-    uid: str
-    part: Any
-    checkpoint: int | None = None
-    committable: Any = None
-    released: bool = False
+# How often what is lost at the end of a job without checkpoints is written again.
+_TRIES = 5
 
 
 class Sinks:
     """All committers of a job.
 
-    :param storage: of the job; knows whether another driver has it, and is asked before anything is published without
-        a checkpoint: nothing else keeps a driver that lost its job from publishing
     :param records: the checkpoints that the job may go back to
-    :param with_checkpoints: whether publishing waits for checkpoints
     """
 
-    def __init__(
-        self, plan: Plan, engine: Engine, storage: JobStorage, records: Records, with_checkpoints: bool
-    ) -> None:
+    def __init__(self, job: Job, records: Records) -> None:
+        plan, engine, storage = job.plan, job.engine, job.home.storage
         self._plan = plan
-        self._engine = engine
-        # A group of its own: a step that is run again cancels the tasks of its group, and publishing goes on.
-        self._group = f"beadline-{storage.job_id}-publish"
-        self._with_checkpoints = with_checkpoints
+        self._settings = job.settings.sinks
+        # Knows whether another driver has the job, and is asked before anything is published without a checkpoint:
+        # nothing else keeps a driver that lost its job from publishing.
         self._storage = storage
         self._records = records
         self._committers: dict[str, Committer] = {}
         self._nodes: dict[str, int] = {}
-        self._outputs: dict[int, _Output] = {}
+        self._outputs: dict[int, Output] = {}
         self._numbers = itertools.count(1)
         # What a savepoint names that the job was to stop with, until it is visible: whoever starts from there needs it,
         # even if this job fails before it has published it, and goes on from an earlier checkpoint.
-        self._promised: dict[int, _Output] = {}
+        self._promised: dict[int, Output] = {}
         # Checkpoints that are written at the same time hold the same output: it is pre-committed once.
         self._precommitting = threading.Lock()
+        self._changing = threading.Lock()
+        # A savepoint publishes what the publisher may be publishing.
+        self._publishing = threading.Lock()
+        # What can't become visible any more, by identity, until the master thread hears of it.
+        self._lost: dict[int, Any] = {}
+        self._final = self._last_is_taken = self._told_full = False
+        # Those whose output is published by checkpoints, not by steps.
+        self._waiting: set[str] = set()
         for node in plan.nodes.values():
             if isinstance(node.spec, SinkSpec):
                 sink: StagedSink = node.spec.sink
                 # Two sinks of one job may write to the same place.
-                sink.prepare(xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}".encode()), storage.epoch)
+                run = xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}".encode())
+                folder = storage.output_folder(engine.one_machine) if sink.stages_in_job_folder else ""
+                sink.settings = self._settings
+                sink.prepare(run, storage.epoch, folder)
+                if job.exactly_once and sink.guarantee() == "exactly-once":
+                    self._waiting.add(node.uid)
                 self._committers[node.uid] = sink.committer()
                 self._nodes[node.uid] = node.id
+        self._calls = Calls(engine, storage.job_id, plan)
         self._empty = {uid: committer.snapshot() for uid, committer in self._committers.items()}
 
     def __repr__(self) -> str:
@@ -102,32 +97,57 @@ class Sinks:
 
     def sealed(self, subtasks: list[SubtaskAck], now: int, final: bool) -> None:
         """A step was sealed. Publishes at once what waits for no checkpoint."""
+        self._final = final
         for uid, committer in self._committers.items():
             committer.sealed([p for s in subtasks if s.node == self._nodes[uid] for p in s.staged], now, final)
-            if not self._with_checkpoints:
+            if uid not in self._waiting:
                 self._hand_out(uid, committer.due(at_checkpoint=False))
-        if not self._with_checkpoints:
+        if len(self._waiting) < len(self._committers):
             self._publish_at_once(final)
             self.tidy()
 
     def _publish_at_once(self, final: bool) -> None:
-        """Publish what no checkpoint holds; at the end also what only abandoned checkpoints hold."""
-        ready = {
-            number: output
-            for number, output in self._outputs.items()
-            if not output.released and (final or output.checkpoint is None)
-        }
-        if ready:
+        """Publish what no checkpoint holds; at the end also what only abandoned checkpoints hold. What is lost comes
+        again with the next step; at the end at once."""
+        for _ in range(_TRIES if final else 1):
+            ready = [
+                output
+                for output in self._outputs.values()
+                if output.uid not in self._waiting and not output.released and (final or output.checkpoint is None)
+            ]
+            if not ready:
+                return
             self._storage.check_if_reachable()
-            self._precommit(list(ready.values()))
-            self.publish([(output.uid, output.committable) for output in ready.values()])
-            for number in ready:
-                del self._outputs[number]
+            self._precommit(ready)
+            self.publish([(output.uid, output.committable) for output in ready])
+            again = self._settle(ready)
+        if final and again:
+            raise JobExecutionError(f"{again} transactions of the last step were aborted {_TRIES} times in a row")
+
+    def _settle(self, outputs: list[Output]) -> int:
+        """Forget output that is visible. What is lost, and what must not overtake it, begins its way again; gives how
+        much was lost."""
+        lost: dict[str, list[Any]] = {}
+        for output in outputs:
+            if self._lost.pop(id(output.committable), None) is None:
+                del self._outputs[output.number]
+                self._promised.pop(output.number, None)
+            else:
+                lost.setdefault(output.uid, []).append(output.committable)
+        for uid, committables in lost.items():
+            own = [output for output in self._outputs.values() if output.uid == uid]
+            parts = self._committers[uid].again([output.part for output in own], committables)
+            with self._changing:
+                for output, part in zip(own, parts, strict=True):
+                    if part is not None:
+                        output.part, output.committable = part, None
+                        output.checkpoint, output.released = None, False
+        return sum(map(len, lost.values()))
 
     def _hand_out(self, uid: str, parts: list[Any]) -> None:
         for part in parts:
             number = next(self._numbers)
-            self._outputs[number] = _Output(number, uid, part)
+            self._outputs[number] = Output(number, uid, part)
 
     # -- checkpoints
 
@@ -143,6 +163,7 @@ class Sinks:
         :param commits: whether its completion publishes; that of a savepoint does not, and without checkpoints nothing
             else would
         """
+        self._last_is_taken = commits and self._final
         if commits:
             for uid, committer in self._committers.items():
                 # Also where sealed steps are published at once: some sinks complete their output at checkpoints only.
@@ -167,34 +188,59 @@ class Sinks:
         What has become visible since the checkpoint was taken is left out.
         """
         found = {uid: self._outputs_in(data[uid]) for uid in data}
-        self._precommit([output for outputs in found.values() for output in outputs])
+        made = self._precommit([output for outputs in found.values() for output in outputs])
         for uid, committer in self._committers.items():
             if uid in data:
                 committer.make_durable(data[uid]["staged"])
         return {
-            uid: {"staged": data[uid]["staged"], "committables": [output.committable for output in outputs]}
+            uid: {"staged": data[uid]["staged"], "committables": [made[output.number] for output in outputs]}
             for uid, outputs in found.items()
         }
 
-    def _outputs_in(self, held: Any) -> list[_Output]:
+    def _outputs_in(self, held: Any) -> list[Output]:
         """Those of a checkpoint just taken that are not visible yet."""
         found = (self._outputs.get(number) for number, _ in held["due"])
         return [output for output in found if output is not None]
 
-    def _precommit(self, outputs: list[_Output]) -> None:
+    def _precommit(self, outputs: list[Output]) -> dict[int, Any]:
+        """Pre-commit what is not; gives the committables by number. Output that begins its way again meanwhile needs
+        another one later, but this one holds its rows as well."""
+        made: dict[int, Any] = {}
         with self._precommitting:
             for uid, committer in self._committers.items():
-                own = [output for output in outputs if output.uid == uid and output.committable is None]
+                own = [output for output in outputs if output.uid == uid]
+                with self._changing:
+                    parts = [output.part for output in own if output.committable is None]
+                    made.update((o.number, o.committable) for o in own if o.committable is not None)
+                own = [output for output in own if output.number not in made]
                 if not own:
                     continue
                 try:
-                    committables = self._call(
-                        uid, "prepare", committer.precommitter(), [output.part for output in own], committer.weight
-                    )
-                    for output, committable in zip(own, committables, strict=True):
-                        output.committable = committable
+                    committables = self._call(uid, "prepare", committer.precommitter(), parts, committer.weight)
+                    with self._changing:
+                        for output, part, committable in zip(own, parts, committables, strict=True):
+                            made[output.number] = committable
+                            if output.part is part:
+                                output.committable = committable
                 finally:
                     committer.sweep(self._not_visible(uid).committables)
+        return made
+
+    def are_full(self) -> bool:
+        """Whether so much waits for a checkpoint to complete that no further step may begin: if checkpoints fail, the
+        job slows down, and does not fill the disk."""
+        waiting = sum(self._committers[o.uid].weight(o.part) for o in self._outputs.values() if o.uid in self._waiting)
+        waiting += sum(self._committers[uid].staged_size() for uid in self._waiting)
+        is_full = waiting > self._settings.max_staged
+        if is_full and not self._told_full:
+            _LOG.warning(
+                "%d MB of output wait for a checkpoint to complete, and %s allows %d: the job waits too",
+                waiting >> 20,
+                MAX_STAGED,
+                self._settings.max_staged >> 20,
+            )
+        self._told_full = is_full
+        return is_full
 
     def _call(
         self,
@@ -204,15 +250,8 @@ class Sinks:
         items: list[Any],
         weight: Callable[[Any], int] | None = None,
     ) -> list[Any]:
-        """Call a function on items: in tasks, or here if they are light.
-
-        A checkpoint must not wait for a slot that a slow step may hold for long.
-        """
-        if weight is not None and sum(map(weight, items)) <= _LIGHT:
-            with ThreadPoolExecutor(min(len(items), _THREADS), "beadline-precommit") as threads:
-                return list(threads.map(function, items))
-        what = f"{self._plan.job_name}: {what} the output of '{self._plan.nodes[self._nodes[uid]].name}'"
-        return self._engine.run_each(function, items, self._group, what)
+        what = f"{what} the output of '{self._plan.nodes[self._nodes[uid]].name}'"
+        return self._calls.on_each(what, function, items, weight)
 
     def precommitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot as a checkpoint stores it. Runs alongside the steps."""
@@ -230,9 +269,11 @@ class Sinks:
         outputs = [output for held in data.values() for output in self._outputs_in(held)]
         released = [output for output in outputs if output.released]
         due = [output for output in outputs if output not in released]
-        self.publish([(output.uid, output.committable) for output in released])
+        if self.publish([(output.uid, output.committable) for output in released]):
+            raise SnapshotError("output of an earlier checkpoint was aborted, and is written again: try once more")
+        made = {}
         if commits:
-            self._precommit(due)
+            made = self._precommit(due)
             self._promised.update((output.number, output) for output in due)
         stored = {}
         for uid, held in data.items():
@@ -240,32 +281,52 @@ class Sinks:
             parts = [] if commits else [output.part for output in own]
             stored[uid] = {
                 "staged": self._committers[uid].portable(held["staged"], parts),
-                "committables": [output.committable for output in own] if commits else [],
+                "committables": [self._committers[uid].portable_committable(made[o.number]) for o in own if commits],
             }
         return _with(snapshot, stored)
 
     def completed(self, checkpoint: int) -> list[tuple[str, Any]]:
         """What is to be published now that a checkpoint has completed: :meth:`publish`, then :meth:`published`."""
+        self._check_end(checkpoint)
         held = [o for o in self._outputs.values() if o.checkpoint is not None and o.checkpoint <= checkpoint]
         ready = [output for output in held if not output.released]
         for output in ready:
             output.released = True
         return [(output.uid, output.committable) for output in ready]
 
-    def publish(self, ready: list[tuple[str, Any]]) -> None:
-        """Runs alongside the steps; may be repeated."""
-        for uid, committer in self._committers.items():
-            own = [committable for owner, committable in ready if owner == uid]
-            if own:
-                self._call(uid, "publish", committer.publisher(), own)
+    def publish(self, ready: list[tuple[str, Any]], recovering: bool = False) -> list[tuple[str, Any]]:
+        """Make output visible. Runs alongside the steps; may be repeated. Gives what is lost."""
+        found = []
+        with self._publishing:
+            for uid, committer in self._committers.items():
+                own = [committable for owner, committable in ready if owner == uid]
+                if own:
+                    lost = committer.publish(own, partial(self._call, uid, "publish"), recovering)
+                    found += [(uid, committable) for committable in lost]
+        self._lost.update((id(committable), committable) for _, committable in found)
+        return found
 
     def published(self, checkpoint: int) -> None:
-        """What was ready at the completion of a checkpoint is visible."""
-        for number, output in list(self._outputs.items()):
-            if output.released and output.checkpoint is not None and output.checkpoint <= checkpoint:
-                del self._outputs[number]
-                self._promised.pop(number, None)
+        """What was ready at the completion of a checkpoint is visible, or lost."""
+        lost = self._settle(
+            [
+                output
+                for output in self._outputs.values()
+                if output.released and output.checkpoint is not None and output.checkpoint <= checkpoint
+            ]
+        )
         self.tidy()
+        if lost:
+            self._check_end(checkpoint)
+
+    def _check_end(self, checkpoint: int) -> None:
+        """What begins its way again needs another checkpoint. After the last one, the job must go back to it."""
+        again = sum(output.checkpoint is None and output.uid in self._waiting for output in self._outputs.values())
+        if self._last_is_taken and again:
+            raise JobExecutionError(
+                f"{again} transactions were aborted before they could be committed, after the last checkpoint had been "
+                f"taken: the job goes back to checkpoint {checkpoint}, which holds their rows, to write them again"
+            )
 
     def restore(self, data: SinkData) -> None:
         """Go back to a checkpoint, and publish again what it had pre-committed. No step may be under way.
@@ -277,13 +338,17 @@ class Sinks:
 
         A sink that is not in the checkpoint begins from the beginning.
         """
-        self._engine.cancel(self._group)
-        self._engine.wait_until_quiet(self._group)
+        self._calls.stop()
         self._outputs.clear()
+        self._final = self._last_is_taken = False
         for uid, committer in self._committers.items():
             held = data.get(uid) or self.at_start()[uid]
-            committer.restore(held["staged"], [_held(held), self._not_visible(uid), *self._retained(uid)])
-            self.publish([(uid, committable) for committable in held["committables"]])
+            committer.restore(held["staged"], [held_of(held), self._not_visible(uid), *self._retained(uid)])
+            found = self.publish([(uid, committable) for committable in held["committables"]], recovering=True)
+            lost = [committable for _, committable in found]
+            if lost:
+                self._hand_out(uid, committer.again(lost, lost))
+        self._lost.clear()
         self.tidy(idle=True)
 
     def tidy(self, idle: bool = False) -> None:
@@ -298,7 +363,7 @@ class Sinks:
         return Held(None, [output.part for output in own], ready)
 
     def _retained(self, uid: str) -> list[Held]:
-        return [_held(held) for data in self._records.sink_data() if (held := data.get(uid))]
+        return [held_of(held) for data in self._records.sink_data() if (held := data.get(uid))]
 
     def close(self, discard: bool) -> None:
         """The job has ended. ``discard``: nobody will resume it."""
@@ -309,10 +374,6 @@ class Sinks:
                 discard = False  # another driver has the job, and needs what this one staged
         for uid, committer in self._committers.items():
             committer.close(discard and all(output.uid != uid for output in self._promised.values()))
-
-
-def _held(data: Any) -> Held:
-    return Held(data["staged"], [part for _, part in data.get("due", ())], data.get("committables", []))
 
 
 def _with(snapshot: Snapshot, data: SinkData) -> Snapshot:

@@ -16,6 +16,7 @@ class Limits:
     :ivar target_seconds: what a step with a backlog should take
     :ivar max_growth: how many times larger than the last a step may be, if it might take longer than the target. It may
         be larger still if it would not, even if all the time of the last one had gone into its records
+    :ivar per_second: how many records of each source are read per second at most; None for as fast as it goes
     """
 
     first_rows: int = 2_000
@@ -25,6 +26,7 @@ class Limits:
     max_bytes: int = 512 << 20
     target_seconds: float = 4.0
     max_growth: float = 4.0
+    per_second: float | None = None
 
 
 # A step should take this many times its overhead, even if a short checkpoint interval asks for shorter ones.

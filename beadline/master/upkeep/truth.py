@@ -14,6 +14,7 @@ from beadline.graph.plan import Plan, PlanNode
 from beadline.master.upgrade.comparison import no_operator_for
 from beadline.master.upgrade.compatibility import check_declared, has_state
 from beadline.master.upkeep.handles import StateBook
+from beadline.master.upkeep.parts import Parts
 from beadline.runtime.messages import SubtaskAck, SubtaskInput
 from beadline.state.description import StateDescription, text_of
 from beadline.state.key_groups import key_group_range
@@ -33,6 +34,7 @@ class Truth:
         self.step = 0
         self.records = 0
         self.positions: dict[int, dict[str, Any]] = {}
+        self.parts = Parts(plan)
         self.book = StateBook(job_id, plan, files)
         self._locals: dict[Subtask, bytes] = {}
         self._timers: dict[Subtask, int] = {}
@@ -60,6 +62,7 @@ class Truth:
             handle=self.book.handles.get(place),
             local=self._locals.get(place),
             states=self.book.states_for(*place),
+            **self.parts.input_of(node, subtask),
             **more,
         )
 
@@ -83,6 +86,7 @@ class Truth:
             if self._plan.nodes[ack.node].is_source:
                 records += ack.records_in
             self.keys_by_subtask[place] = ack.keys
+        self.parts.seal(subtasks)
         self.records += records
         return records
 
@@ -133,6 +137,7 @@ class Truth:
             next_timers=tuple(self._timers.get(place) for place in places),
             state_descriptions=tuple(d for _, d in sorted(self._descriptions.get(node.id, {}).items())),
             key_type=text_of(node.key_type) if node.keyed else "",
+            parts=self.parts.snapshot(node.id),
         )
 
     def restore(
@@ -142,7 +147,8 @@ class Truth:
 
         1. match operators by uid; state that no operator claims is refused, unless that was asked for
         2. keyed state by key group, operator state by its mode
-        3. watermarks and other small state only into the very same graph: they belong to its channels
+        3. watermarks and other small state only into the very same graph: they belong to its channels. What is known of
+           the parts of a source belongs to the parts, whoever reads them
 
         :param skip_in_flight: leave out the step that was running when the snapshot was taken
         """
@@ -172,6 +178,7 @@ class Truth:
                 )
             if same_graph:
                 self._locals.update(_by_subtask(node, held.locals))
+            self.parts.restore(node.id, held.parts, same_graph)
             self._restore_timers(node, held)
             # Also of states that are not declared any more: they are kept, and somebody may want to read them.
             self._descriptions[node.id] = {(d.scope, d.name): d for d in held.state_descriptions}

@@ -82,9 +82,9 @@ class WatermarkGate:
         return self._recompute()
 
     def mark_active(self, channel: int) -> None:
-        if channel in self._idle:
-            self._idle.discard(channel)
-            self._recompute()
+        """The watermark stays: it moves when a channel moves, and then everybody hears of it."""
+        self._idle.discard(channel)
+        self.idle = len(self._idle) == len(self._watermarks)
 
     def _recompute(self) -> int | None:
         self.idle = len(self._idle) == len(self._watermarks)

@@ -41,6 +41,9 @@ class LocalTarget:
     def control(self, element: Any) -> None:
         self._operator.control(self._channel, element)
 
+    def part(self, name: str) -> None:
+        self._operator.part(name)
+
 
 def local_channel(edge: PlanEdge) -> int:
     return _LOCAL_CHANNEL | edge.index
@@ -124,6 +127,12 @@ class Output:
         for position, target in enumerate(targets):
             own = records if shared or position == len(targets) - 1 else loads_trusted(dumps(records))
             target.records(own, timestamps)
+
+    def part(self, name: str) -> None:
+        """What comes next is from this part of the source, which matters to operators that are called directly."""
+        for target in self._main:
+            if isinstance(target, LocalTarget):
+                target.part(name)
 
     def control(self, element: Any) -> None:
         for target in self._main:

@@ -28,6 +28,7 @@ from beadline.runtime.operators.broadcast import BroadcastOperator
 from beadline.runtime.operators.functions import FUNCTION_OPERATORS
 from beadline.runtime.operators.joins import IntervalJoinOperator, JoinWindowOperator
 from beadline.runtime.operators.lookup import LookupOperator
+from beadline.runtime.operators.parts import GeneratedByPart, TimestampsByPart
 from beadline.runtime.operators.sources_and_sinks import CollectOperator, PrintOperator, SinkOperator, SourceOperator
 from beadline.runtime.operators.timestamps import GeneratedWatermarksOperator, TimestampsOperator
 from beadline.runtime.operators.windowing.folded import make_window_operator
@@ -41,9 +42,17 @@ def _make_async_operator(setup: Setup) -> Operator[Any]:
     return AsyncOperator(setup)
 
 
+def _make_timestamps_operator(setup: Setup) -> Operator[Any]:
+    spec = setup.node.spec
+    assert isinstance(spec, TimestampsSpec)
+    if spec.strategy.kind == "generator":
+        return GeneratedByPart(setup) if spec.at_source else GeneratedWatermarksOperator(setup)
+    return TimestampsByPart(setup) if spec.at_source else TimestampsOperator(setup)
+
+
 _BY_SPEC: dict[type, Callable[[Setup], Operator[Any]]] = {
     SourceSpec: SourceOperator,
-    TimestampsSpec: TimestampsOperator,
+    TimestampsSpec: _make_timestamps_operator,
     PrintSpec: PrintOperator,
     CollectSpec: CollectOperator,
     SinkSpec: SinkOperator,
@@ -60,6 +69,4 @@ def make_operator(setup: Setup) -> Operator[Any]:
     spec = setup.node.spec
     if isinstance(spec, FunctionSpec):
         return FUNCTION_OPERATORS[spec.shape](setup)
-    if isinstance(spec, TimestampsSpec) and spec.strategy.kind == "generator":
-        return GeneratedWatermarksOperator(setup)
     return _BY_SPEC[type(spec)](setup)

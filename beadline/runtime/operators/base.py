@@ -144,6 +144,9 @@ class Operator(Generic[SpecT]):
         if element == IDLE and self.gate.idle and not was_idle:
             self.take_up(IDLE)
 
+    def part(self, name: str) -> None:
+        """The source before this operator goes on with one of its parts."""
+
     def take_up(self, element: Any) -> None:
         """The operator's own watermark moved, or it is idle now."""
         if element == IDLE:

@@ -3,10 +3,10 @@ step is sealed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from beadline.connectors.source import Unreadable, Watermark
+from beadline.connectors.source import Part, Unreadable, Watermark
 from beadline.errors import InputError, StepError
 from beadline.graph.specs import CollectSpec, PrintSpec, SinkSpec, SourceSpec
 from beadline.runtime.exchange.gate import MAX_WATERMARK
@@ -36,8 +36,12 @@ class SourceOperator(Operator[SourceSpec]):
             self._to_side_output = header.poison.to_side_output
 
     def start(self) -> Iterator[None]:
-        for split in self._start.splits:
-            batches = self._batches(split)
+        source, splits = self.spec.source, self._start.splits
+        readings = [(source.read_batches, split) for split in splits]
+        if source.parted and splits:
+            readings = [(source.read_parts, splits)]
+        for read, what in readings:
+            batches = self._batches(read, what)
             while (batch := next(batches, None)) is not None:
                 if batch.__class__ is Unreadable:
                     self._unreadable(batch)
@@ -45,16 +49,19 @@ class SourceOperator(Operator[SourceSpec]):
                 if batch.__class__ is Watermark:
                     self.output.control(batch.timestamp)
                     continue
-                records, timestamps = batch if self.spec.source.timed else (batch, None)
+                if batch.__class__ is Part:
+                    self.output.part(batch.name)
+                    continue
+                records, timestamps = batch if source.timed else (batch, None)
                 self.records_in += len(records)
                 self._emit(records, timestamps)
                 yield
         if self._start.ended:
             self.output.control(MAX_WATERMARK)
 
-    def _batches(self, split: Any) -> Iterator[Any]:
+    def _batches(self, read: Callable[[Any], Iterator[Any]], split: Any) -> Iterator[Any]:
         try:
-            yield from self.spec.source.read_batches(split)
+            yield from read(split)
         except StepError:
             raise  # to be run again
         except InputError as error:

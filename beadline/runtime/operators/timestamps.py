@@ -15,7 +15,7 @@ from beadline.runtime.operators.base import Operator, Setup
 from beadline.state.codec import freeze, thaw
 from beadline.state.store import Store
 
-_ACTIVE = "active"
+ACTIVE = "active"
 
 
 class TimestampsOperator(Operator[TimestampsSpec]):
@@ -48,7 +48,7 @@ class TimestampsOperator(Operator[TimestampsSpec]):
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         super().begin(header, start, store)
         self._caught_up = start.caught_up
-        if self._active_at is None:
+        if self._active_at is None or (start.waits and not self._idle):
             self._active_at = header.now
 
     def snapshot(self) -> Any:
@@ -122,6 +122,7 @@ class TimestampsOperator(Operator[TimestampsSpec]):
             ack.next_timer = self._active_at + self._idle_after
         super().finish(ack)
         ack.watermark = self._sent
+        ack.idle = self._idle
 
 
 class _Said(WatermarkOutput):
@@ -139,7 +140,7 @@ class _Said(WatermarkOutput):
         self.waiting.append(IDLE)
 
     def mark_active(self) -> None:
-        self.waiting.append(_ACTIVE)
+        self.waiting.append(ACTIVE)
 
 
 class GeneratedWatermarksOperator(TimestampsOperator):
@@ -182,7 +183,7 @@ class GeneratedWatermarksOperator(TimestampsOperator):
         super().restore(timestamps)
         self._generator = self._new_generator()
         self._said = _Said()
-        _set_fields(self._generator, thaw(fields))
+        set_fields(self._generator, thaw(fields))
 
     # -- records
 
@@ -230,7 +231,7 @@ class GeneratedWatermarksOperator(TimestampsOperator):
                 if not self._marked_idle:
                     self._marked_idle = True
                     self.output.control(IDLE)
-            elif what == _ACTIVE:
+            elif what == ACTIVE:
                 if self._marked_idle:
                     self._marked_idle = False
                     self.output.control(self._sent)  # the same again moves nothing but wakes the channel up
@@ -241,7 +242,7 @@ class GeneratedWatermarksOperator(TimestampsOperator):
         self._said.waiting.clear()
 
 
-def _set_fields(generator: Any, fields: Any) -> None:
+def set_fields(generator: Any, fields: Any) -> None:
     """Give a new object the fields of an older one, as unpickling does."""
     take = getattr(generator, "__setstate__", None)
     if take is not None:

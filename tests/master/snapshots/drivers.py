@@ -8,6 +8,7 @@ forked from a server that has neither.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import multiprocessing
@@ -31,17 +32,19 @@ from beadline.checkpoint.storage import storage
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.connectors.files import RollingPolicy, pieces, renaming
 from beadline.connectors.files.committer import FileCommitter
+from beadline.connectors.transactions import LogSink, TransactionalSink
 from beadline.errors import JobFinishedError
 from beadline.master import restoring
 from beadline.master.engines.local import LocalDeployment, LocalEngine, one_at_a_time
 from beadline.master.execution import Execution
 from beadline.master.job import JobMaster
 from beadline.master.reporting.news import StepReport
-from beadline.master.snapshots import sinks as sinks_module
+from beadline.master.snapshots import calls
 from beadline.master.snapshots.checkpoints import Checkpoints
 from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.upkeep.truth import Truth
+from tests.connectors.transactions.ledger import Journal, Ledger, as_text
 from tests.master.snapshots.local_jobs import (
     LocalJob,
     Numbers,
@@ -96,7 +99,7 @@ POINTS: dict[str, tuple[Any, str]] = {
 #: Before any change that the process makes to files below its folder.
 FILES = "changing files"
 
-_SINKS: dict[str, Callable[..., Any]] = {"rows": file_sink, "compacted": compacting_sink, "parquet": parquet_sink}
+_FILES: dict[str, Callable[..., Any]] = {"files": file_sink, "compacted": compacting_sink, "parquet": parquet_sink}
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
 _WRITING = os.O_WRONLY | os.O_RDWR
 
@@ -135,7 +138,9 @@ class Drive:
     :ivar consumes: somebody takes visible files away, whenever the driver comes to a point
     :ivar inline: pieces of output up to this size are in checkpoints and not in files
     :ivar stop: take one checkpoint, and end the job with a savepoint when so many records are sealed
-    :ivar sink: writes ``rows``, rows to be ``compacted``, or ``parquet``
+    :ivar sink: ``files`` of rows, ``compacted`` ones, ``parquet`` files; ``transactions`` or ``log`` for a system
+        outside
+    :ivar aborts: the system outside aborts these of the transactions that are to be committed
     :ivar forgets: sinks have a fault: what is to be published counts as visible
     """
 
@@ -151,7 +156,8 @@ class Drive:
     inline: int = 1 << 16
     stop: int | None = None
     forgets: bool = False
-    sink: str = "rows"
+    sink: str = "files"
+    aborts: tuple[int, ...] = ()
     checkpoints: dict[str, Any] = field(default_factory=dict)
 
 
@@ -230,13 +236,13 @@ def drive(given: Drive) -> None:
     logging.getLogger("beadline").setLevel(logging.CRITICAL)
     os.fsync = lambda descriptor: None  # type: ignore[assignment]  # processes die here, not machines
     pieces._INLINE = given.inline
-    sinks_module._LIGHT = given.inline - 1  # tasks do the rest
+    calls._LIGHT = given.inline - 1  # tasks do the rest
     if given.forgets:
         Sinks.completed = _forgetful(Sinks.completed)  # type: ignore[method-assign]
     Points(given).install()
     ends = list(range(given.step, given.records + 1, given.step))
     source = Numbers(ends if given.stop is None else [], given.stop is None, given.awaits)
-    plan = counting_plan(source, _SINKS[given.sink](given.folder / "out", given.policy), parallelism=given.parallelism)
+    plan = counting_plan(source, sink_of(given), parallelism=given.parallelism)
     options = {"interval_ms": 10 if given.stop is None else 10**6, "restore_path": given.path, **given.checkpoints}
     reports: list[StepReport] = []
 
@@ -262,6 +268,30 @@ def drive(given: Drive) -> None:
     if master.error is not None:
         print(f"{master.end!r}: {''.join(traceback.format_exception(master.error))}", file=sys.stderr)
     os._exit(FENCED if master.end is End.FENCED else FAILED if master.error is not None else 0)
+
+
+def sink_of(given: Drive) -> Any:
+    out = str(given.folder / "out")
+    if given.sink == "transactions":
+        return TransactionalSink(_aborting(Ledger(out), given.aborts), as_text, "count")
+    if given.sink == "log":
+        return LogSink(Journal(out), as_text)
+    return _FILES[given.sink](out, given.policy)
+
+
+def _aborting(ledger: Ledger, which: tuple[int, ...]) -> Ledger:
+    """The nth commits find that the transaction was aborted."""
+    numbers = itertools.count(1)
+    commit = ledger.commit
+
+    def aborted(handle: Any) -> Any:
+        if next(numbers) in which:
+            ledger.abort(handle)
+        return commit(handle)
+
+    if which:
+        ledger.commit = aborted  # type: ignore[method-assign]
+    return ledger
 
 
 def _forgetful(completed: Callable[..., Any]) -> Callable[..., Any]:

@@ -82,17 +82,16 @@ class World:
         for pointer in found:
             assert verify(read_snapshot(pointer)) == []
 
-    def finish(self) -> None:
+    def finish(self) -> int:
         """The last driver comes to the end, and everything is there."""
         code = self.run()
         assert code in (0, FINISHED_BEFORE)
         assert self.seen() == rows(self.drive.records)
-        if (
-            code == 0
-        ):  # and did not die while it cleared up: nobody can go back, so nothing is left of all the executions
-            assert self.on_disk() == []
+        if code == 0:  # and did not die while it cleared up
+            assert self.on_disk() == [], "nobody can go back, so nothing is left of all the executions"
             mine = [f".staging-{xxhash.xxh3_128_hexdigest(f'{job}|sink'.encode())}/" for job in self.finished]
             assert not [path for path in staged_files(self.folder / "out") if any(name in path for name in mine)]
+        return code
 
 
 # -- every point

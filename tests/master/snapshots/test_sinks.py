@@ -6,20 +6,24 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from beadline.checkpoint.contents.metadata import from_plain, to_plain
 from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.settings import CheckpointSettings
 from beadline.checkpoint.storage.memory import MemoryJobStorage
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renaming
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec
-from beadline.master.snapshots import sinks as module
+from beadline.master.definition import Job, JobSettings
+from beadline.master.snapshots import calls as calls_module
 from beadline.master.snapshots.records import Records
 from beadline.master.snapshots.sinks import Sinks
+from beadline.master.upgrade.compatibility import Acceptance
 from beadline.runtime.messages import SubtaskAck
 from tests.checkpoint.snapshots import take_over
 from tests.master.snapshots import local_jobs
@@ -34,7 +38,7 @@ NEVER = RollingPolicy()
 def _inline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "in files":
         monkeypatch.setattr(pieces, "_INLINE", 0)
-        monkeypatch.setattr(module, "_LIGHT", -1)  # tasks do it all
+        monkeypatch.setattr(calls_module, "_LIGHT", -1)  # tasks do it all
 
 
 class Kept(Records):
@@ -75,12 +79,15 @@ def staged(plan: Plan, rows: list[Any], uid: str = "sink", subtask: int = 0) -> 
 
 
 def make(plan: Plan, with_checkpoints: bool = True, storage: JobStorage | None = None) -> Sinks:
-    return Sinks(plan, TwiceEngine(), storage or MemoryJobStorage("0123456789abcdef"), Kept(), with_checkpoints)
+    settings = JobSettings(checkpoints=CheckpointSettings(interval_ms=10 if with_checkpoints else None))
+    home: Any = SimpleNamespace(storage=storage or MemoryJobStorage("0123456789abcdef"))
+    return Sinks(Job(plan, TwiceEngine(), settings, home, Acceptance(plan, False)), Kept())
 
 
 def engine_of(sinks: Sinks) -> TwiceEngine:
-    assert isinstance(sinks._engine, TwiceEngine)
-    return sinks._engine
+    engine = sinks._calls._engine
+    assert isinstance(engine, TwiceEngine)
+    return engine
 
 
 def lost(folder: Path) -> JobStorage:
@@ -162,7 +169,7 @@ def test_what_could_not_be_pre_committed_is_done_again_and_leaves_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(renaming, "_write", full)
-        patch.setattr(module, "_LIGHT", 1 << 20)
+        patch.setattr(calls_module, "_LIGHT", 1 << 20)
         with pytest.raises(OSError, match="No space left"):
             sinks.precommit(sinks.take(1))
     assert ready_files(tmp_path) == [], "not even the part that was pre-committed well"
@@ -173,7 +180,7 @@ def test_what_could_not_be_pre_committed_is_done_again_and_leaves_nothing(
 
 def test_a_light_part_needs_no_slot_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow step may hold all of them: a checkpoint would have to wait for it."""
-    monkeypatch.setattr(module, "_LIGHT", 4)
+    monkeypatch.setattr(calls_module, "_LIGHT", 4)
     plan = sink_plan(file_sink(tmp_path))
     sinks = make(plan)
     seal(sinks, plan, [1])

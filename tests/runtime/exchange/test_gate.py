@@ -76,6 +76,20 @@ def test_records_and_watermarks_wake_a_channel() -> None:
     assert not gate.idle
 
 
+def test_a_channel_that_wakes_up_moves_nothing_unheard() -> None:
+    gate = WatermarkGate([0, 1, 2])
+    gate.mark_idle(1)
+    gate.mark_idle(2)
+    assert gate.advance(0, 0) == 0
+    gate.mark_active(1)
+    gate.advance(2, 1)
+    gate.mark_idle(2)
+    gate.mark_idle(0)
+    gate.mark_active(2)
+    assert gate.current == 0
+    assert gate.advance(1, 1) == 1
+
+
 changes = st.lists(
     st.one_of(
         st.tuples(st.just("advance"), st.integers(0, 2), st.integers(0, 30)),

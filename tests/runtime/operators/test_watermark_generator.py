@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beadline.api.process import ProcessFunction
-from beadline.common import Duration, WatermarkStrategy
+from beadline.common import WatermarkStrategy
 from beadline.common.watermark_strategy import WatermarkGenerator, WatermarkOutput
 from beadline.datastream import StreamExecutionEnvironment
-from beadline.errors import ConfigurationError, JobExecutionError, UnsupportedFeatureError
+from beadline.errors import ConfigurationError, JobExecutionError
 from beadline.graph.specs import Rebalance, TimestampsSpec
 from beadline.runtime.exchange.gate import MIN_WATERMARK
 from tests.graph.programs import Program
@@ -203,18 +203,6 @@ def test_a_supplier_is_needed() -> None:
 def test_a_supplier_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(JobExecutionError, match="must give a WatermarkGenerator, and 5 has no method on_event"):
         run(tmp_path, WatermarkStrategy.for_generator(lambda: 5), 1, [7], [1], 0)  # type: ignore[arg-type, return-value]
-
-
-@pytest.mark.parametrize("base", [WatermarkStrategy.for_monotonous_timestamps(), WatermarkStrategy.no_watermarks()])
-def test_alignment_is_refused_by_name(base: WatermarkStrategy) -> None:
-    from beadline.datastream.connectors.number_seq import NumberSequenceSource
-
-    env = StreamExecutionEnvironment.get_execution_environment()
-    strategy = base.with_watermark_alignment("group", Duration.of_seconds(1))
-    with pytest.raises(UnsupportedFeatureError, match=r"with_watermark_alignment\('group'"):
-        env.from_collection([1]).assign_timestamps_and_watermarks(strategy)
-    with pytest.raises(UnsupportedFeatureError, match=r"with_watermark_alignment\('group'"):
-        env.from_source(NumberSequenceSource(1, 2), strategy, "numbers")
 
 
 def test_a_job_on_spark(spark: Any) -> None:

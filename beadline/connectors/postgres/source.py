@@ -1,0 +1,269 @@
+"""A table, or what a query gives, read by a column that grows: a number from a sequence, a time.
+
+The driver fixes the range of each step, from one value of the column to another, and tasks read it. That gives the same
+rows whenever it is read only if no row comes later with a value that was already passed. Numbers are drawn from a
+sequence when a row is inserted, and seen when its transaction commits: of two writers the later one may commit first.
+So the driver reads no further than it knows to be complete:
+
+1. it notes the highest value that can be seen, and then who is writing to the table
+2. when all of these have ended, all rows up to that value can be seen: it is *safe*
+
+Nobody is kept waiting, neither writers nor, when there are none, the source. What this can't know of are values that
+were drawn long before they are inserted: times of the beginning of a transaction (``now()``), numbers that the
+application or a sequence with a cache gives out. For these there is the lag.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from beadline.common.types import new_row
+from beadline.connectors.postgres.server import Server, said
+from beadline.connectors.postgres.table import parts_of
+from beadline.connectors.source import BATCH, Position, StepSource
+from beadline.errors import ConfigurationError
+
+_WAITING = 0.1
+_FIRST_USER_RELATION = 16384  # what is below belongs to PostgreSQL itself
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read.
+
+    :ivar table: its name, or None for a query
+    :ivar query: a SELECT, or None for a table
+    :ivar column: the one that grows
+    :ivar start: begin after this value, given as PostgreSQL writes it; None: with the first row
+    :ivar lag: leave out what is younger than so many seconds, by the column, which must be a time; None: read all
+    :ivar poll_seconds: how often to look for new rows; None: read what is there when the job starts, and end
+    """
+
+    table: str | None
+    query: str | None
+    column: str
+    start: str | None = None
+    lag: float | None = None
+    poll_seconds: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.table if self.table is not None else "the query"
+
+
+class PostgresReader(StepSource):
+    """A position is ``{"after": value, "end": value}``: what was read last and, if the source ends, where. Values are
+    text, as PostgreSQL writes them; None is before the first row."""
+
+    def __init__(self, server: Server, reading: Reading) -> None:
+        if (reading.table is None) == (reading.query is None):
+            raise ConfigurationError("PostgresSource reads a table (set_table) or a query (set_query): name one")
+        if reading.table is not None:
+            parts_of(reading.table)
+        self._server = server
+        self._reading = reading
+        self._poll = reading.poll_seconds
+        self.bounded = reading.poll_seconds is None
+        self._unique = False
+        self._safe: str | None = None  # all rows up to this value can be seen
+        self._candidate: tuple[str, frozenset[str]] | None = None  # and up to this one when these writers have ended
+        self._looked_at = float("-inf")
+
+    def __repr__(self) -> str:
+        return f"<PostgresReader of {self._reading.name} by {self._reading.column} at {self._server.label}>"
+
+    # -- on the driver
+
+    def prepare(self, batch: bool) -> None:
+        if batch:
+            self._poll, self.bounded = None, True
+        self._check()
+
+    def _check(self) -> None:
+        """Whether the rows can be read and compared."""
+        import psycopg
+
+        def act(connection: Any) -> Any:
+            try:
+                connection.execute(self._select("q.*", "ORDER BY {c} LIMIT 0"), [])
+                if self._reading.lag is not None:
+                    connection.execute(self._select("1", "AND {c} <= clock_timestamp() LIMIT 0"), [])
+                if self._reading.start is not None:
+                    connection.execute(self._select("1", "AND {c} > %s LIMIT 0"), [self._reading.start])
+                return connection.execute(_UNIQUE, [self._quoted(), self._reading.column]).fetchone()[0]
+            except psycopg.Error as error:
+                if not str(error.sqlstate).startswith(("42", "22", "3F")):
+                    raise
+                return ConfigurationError(
+                    f"can't read {self._reading.name} by the column {self._reading.column} at {self._server.label}: "
+                    f"{self._server.hidden(said(error))}. Name a table or query that the user may read, and a column "
+                    "that grows from row to row" + self._about_lag()
+                )
+
+        answer = self._server.retrying(f"looking at {self._reading.name}", act)
+        if isinstance(answer, ConfigurationError):
+            raise answer
+        self._unique = answer
+
+    def _about_lag(self) -> str:
+        return "; with set_lag() that must be a date or time" if self._reading.lag is not None else ""
+
+    def initial(self) -> Position:
+        after = self._reading.start
+        if not self.bounded:
+            return {"after": after, "end": None}
+        return {"after": after, "end": self._server.retrying("looking for the last row", self._highest) or after}
+
+    def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
+        if self.finished(start) or not self._is_time():
+            return start, []
+
+        def act(connection: Any) -> list[str]:
+            self._look(connection)
+            return [] if self._safe is None else self._cuts(connection, start, max(rows, 1), parallelism)
+
+        cuts = self._server.retrying(f"planning a range of {self._reading.name}", act)
+        if not cuts:
+            self._looked_at = time.monotonic()
+            # The last rows may have been deleted meanwhile.
+            over = self.bounded and self._candidate is None
+            return ({**start, "after": start["end"]} if over else start), []
+        ends = [start["after"], *cuts]
+        return {**start, "after": cuts[-1]}, [pair for pair in itertools.pairwise(ends) if pair[0] != pair[1]]
+
+    def _is_time(self) -> bool:
+        """Whether to ask the server again, after it had nothing."""
+        return time.monotonic() - self._looked_at >= self.poll_interval() / 2
+
+    def _look(self, connection: Any) -> None:
+        """Move on what is safe to be read."""
+        writers = self._writers(connection)
+        if self._candidate is not None and not self._candidate[1] & writers:
+            self._safe, self._candidate = self._candidate[0], None
+        if self._candidate is None:
+            highest = self._highest(connection)
+            if highest is not None and highest != self._safe:
+                writers = self._writers(connection)
+                if writers:
+                    self._candidate = highest, writers
+                else:
+                    self._safe = highest
+
+    def _highest(self, connection: Any) -> str | None:
+        """The highest value that may be read, after the one to begin with."""
+        where, values = "", list[Any]()
+        if self._reading.start is not None:
+            where, values = "AND {c} > %s ", [self._reading.start]
+        if self._reading.lag is not None:
+            where += "AND {c} <= clock_timestamp() - make_interval(secs => %s) "
+            values.append(self._reading.lag)
+        statement = self._select("{c}::text", where + "ORDER BY {c} DESC LIMIT 1")
+        found = connection.execute(statement, values).fetchone()
+        return None if found is None else str(found[0])
+
+    def _writers(self, connection: Any) -> frozenset[str]:
+        """The transactions that have begun to write to the table; for a query, to any table of the database."""
+        if self._reading.table is not None:
+            rows = connection.execute(_WRITERS_OF_TABLE, [self._quoted()] * 2)
+        else:
+            rows = connection.execute(_WRITERS, [_FIRST_USER_RELATION])
+        return frozenset(writer for (writer,) in rows)
+
+    def _cuts(self, connection: Any, start: Position, rows: int, parallelism: int) -> list[str]:
+        """Where the next splits end: about as many rows in each."""
+        from psycopg import sql
+
+        where, values = self._range(start["after"], self._safe)
+        if start["end"] is not None:
+            where, values = where + " AND {c} <= %s", [*values, start["end"]]
+        ranked = self._select("{c} AS value", where + " ORDER BY {c} LIMIT %s")
+        text = (
+            "SELECT value::text AS shown FROM (SELECT value, row_number() OVER (ORDER BY value) AS place, "
+            "count(*) OVER () AS total FROM ({}) AS found) AS placed "
+            "WHERE place = total OR place %% ((total + %s - 1) / %s) = 0 ORDER BY place"
+        )
+        found = connection.execute(sql.SQL(text).format(ranked), [*values, rows, parallelism, parallelism])
+        return list(dict.fromkeys(value for (value,) in found))
+
+    def finished(self, position: Position) -> bool:
+        return self.bounded and bool(position["after"] == position["end"])
+
+    def poll_interval(self) -> float:
+        if self._candidate is not None or self._poll is None:
+            return _WAITING
+        return max(_WAITING, self._poll)
+
+    # -- in tasks
+
+    def read_batches(self, split: Any) -> Iterator[list[Any]]:
+        where, values = self._range(*split)
+        # Rows with equal values have no order of their own, and a re-run must meet them in the same one.
+        order = " ORDER BY {c}" if self._unique else " ORDER BY {c}, q::text"
+        statement = self._select("q.*", where + order)
+        what = f"reading {self._reading.name} from {split[0]} to {split[1]}"
+        with (
+            self._server.explained(what),
+            self._server.session() as connection,
+            connection.transaction(),
+            connection.cursor(name="beadline") as cursor,
+        ):
+            cursor.execute(statement, values)
+            names = [column.name for column in cursor.description]
+            while rows := cursor.fetchmany(BATCH):
+                yield [new_row(list(row), names) for row in rows]
+
+    # -- statements
+
+    def _range(self, low: str | None, high: str | None) -> tuple[str, list[Any]]:
+        """The rows after one value, up to another."""
+        where = "AND {c} <= %s" if low is None else "AND {c} > %s AND {c} <= %s"
+        return where, [high] if low is None else [low, high]
+
+    def _select(self, what: str, rest: str) -> Any:
+        """A statement over the rows ``q`` that have a value in the column ``{c}``."""
+        from psycopg import sql
+
+        rows = sql.SQL(self._escaped_query()) if self._reading.table is None else sql.Identifier(*self._table())
+        text = f"SELECT {what} FROM {{rows}} AS q WHERE {{c}} IS NOT NULL {rest}"
+        return sql.SQL(text).format(rows=rows, c=sql.Identifier("q", self._reading.column))
+
+    def _escaped_query(self) -> str:
+        assert self._reading.query is not None
+        return "(" + self._reading.query.strip().rstrip(";").replace("%", "%%") + ")"
+
+    def _table(self) -> tuple[str, ...]:
+        assert self._reading.table is not None
+        return parts_of(self._reading.table)
+
+    def _quoted(self) -> str | None:
+        """The table's name for ``to_regclass``."""
+        if self._reading.table is None:
+            return None
+        return ".".join('"' + part.replace('"', '""') + '"' for part in self._table())
+
+
+_UNIQUE = """
+    SELECT EXISTS (
+        SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+        WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
+            AND i.indpred IS NULL AND a.attname = %s
+    )
+"""
+_WRITERS = """
+    SELECT DISTINCT virtualtransaction FROM pg_locks
+    WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND mode = 'RowExclusiveLock' AND granted
+        AND pid IS DISTINCT FROM pg_backend_pid() AND relation >= %s
+"""
+# Rows may also be inserted into the parts of a table.
+_WRITERS_OF_TABLE = """
+    SELECT DISTINCT virtualtransaction FROM pg_locks
+    WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND mode = 'RowExclusiveLock' AND granted
+        AND pid IS DISTINCT FROM pg_backend_pid()
+        AND (relation = to_regclass(%s) OR relation IN (SELECT relid FROM pg_partition_tree(to_regclass(%s))))
+"""

@@ -1,0 +1,57 @@
+"""Where the work of sinks is done that makes output ready or visible: in tasks, or here if it is light."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from beadline.graph.plan import Plan
+from beadline.graph.specs import SinkSpec
+from beadline.master.engines.engine import Engine
+from beadline.master.shipping.shipment import classes_of
+from beadline.runtime.short_tasks.publishing import Classes, call_in_worker
+
+# Up to this many bytes the driver does it itself, a few items at a time.
+_LIGHT = 32 << 20
+_THREADS = 8
+
+
+class Calls:
+    """Calls functions of sinks on items."""
+
+    def __init__(self, engine: Engine, job_id: str, plan: Plan) -> None:
+        self._engine = engine
+        self._job_name = plan.job_name
+        # A group of its own: a step that is run again cancels the tasks of its group, and publishing goes on.
+        self._group = f"beadline-{job_id}-publish"
+        sinks = [node.spec.sink for node in plan.nodes.values() if isinstance(node.spec, SinkSpec)]
+        self._classes = Classes()
+        if any(sink.stages_in_job_folder for sink in sinks):
+            self._classes = classes_of(plan)
+            self._classes.trust()
+
+    def __repr__(self) -> str:
+        return f"<Calls of {self._group}>"
+
+    def on_each(
+        self,
+        what: str,
+        function: Callable[[Any], Any],
+        items: list[Any],
+        weight: Callable[[Any], int] | None = None,
+    ) -> list[Any]:
+        """What a function gives for items. A checkpoint must not wait for a slot that a slow step may hold for long."""
+        if not items:
+            return []
+        if weight is not None and sum(map(weight, items)) <= _LIGHT:
+            with ThreadPoolExecutor(min(len(items), _THREADS), "beadline-sinks") as threads:
+                return list(threads.map(function, items))
+        call = partial(call_in_worker, self._classes, function)
+        return self._engine.run_each(call, items, self._group, f"{self._job_name}: {what}")
+
+    def stop(self) -> None:
+        """End what is under way."""
+        self._engine.cancel(self._group)
+        self._engine.wait_until_quiet(self._group)
