@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from beadline.connectors.kafka.coordinator import close_coordinators
 from beadline.errors import EnvironmentSetupError
 from beadline.services import KafkaServer, PostgresServer, Server
 
@@ -54,6 +55,7 @@ def kafka() -> Iterator[KafkaServer]:
     """A broker of this process's tests. They share it: topics, groups and transactional ids need names of their own."""
     server: KafkaServer = _start("kafka")
     yield server
+    close_coordinators()
     server.close()
 
 

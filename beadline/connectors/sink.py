@@ -77,6 +77,11 @@ class Committer(ABC):
 
         It leaves the pieces alone: the job may have to go back to a checkpoint that needs them."""
 
+    def turn(self, part: Any) -> int:
+        """Parts of one turn are pre-committed at the same time, after those of earlier turns: some systems show output
+        in the order in which it was made ready, not in the one in which it is published."""
+        return 0
+
     def weight(self, part: Any) -> int:
         """How many bytes it takes to pre-commit a part. The driver does light parts itself; others go to
         tasks, where it may have to wait for a slot."""

@@ -68,12 +68,11 @@ def prepare(point: str, calls: int = 3) -> None:
     original = getattr(owner, name)
     left = calls
 
-    def patched(self: Any, first: Any, *rest: Any) -> None:
+    def patched(self: Any, first: Any, *rest: Any, **more: Any) -> Any:
         nonlocal left
         left -= bool(first)
         if left > 0:
-            original(self, first, *rest)
-        else:
-            how(partial(original, self), first, *rest)
+            return original(self, first, *rest, **more)
+        return how(partial(original, self, **more), first, *rest)
 
     setattr(owner, name, patched)

@@ -70,6 +70,8 @@ class Sums:
             "execution.checkpointing.dir": str(self.folder / "checkpoints"),
             "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
         }
+        if pace:
+            settings["beadline.step.max-records"] = str(self.records // 40)
         options = [part for key, value in settings.items() for part in ("-D", f"{key}={value}")]
         options += ["--engine", engine, "-p", str(parallelism)]
         if newest_checkpoint(self.folder):

@@ -16,12 +16,12 @@ POINTS = (
     "after one of several transactions was written",
     "after one of several transactions was committed",
 )
-# The third checkpoint that has anything to write has two transactions before each of its own.
-_CALLS = 5
+# Of two for each checkpoint: the first of the second checkpoint that has anything to write.
+_CALLS = 3
 
 
 def prepare(point: str) -> None:
-    """Die at that point, in the fifth transaction."""
+    """Die at that point, in the third transaction."""
     if point == "in the middle of writing a transaction":
         _patch_write(rows_first=True)
     elif point == "after one of several transactions was written":

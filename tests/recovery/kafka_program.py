@@ -99,7 +99,10 @@ def main(servers: str, source: str, target: str, pace: str, timeout: str) -> Non
         logging.getLogger(name).setLevel(logging.WARNING)
     if dying.VARIABLE in os.environ:
         point = os.environ[dying.VARIABLE]
-        (kafka_dying if point in kafka_dying.POINTS else dying).prepare(point)
+        if point in kafka_dying.POINTS:
+            kafka_dying.prepare(point)
+        else:
+            dying.prepare(point, calls=2)
     if get_overrides().get(ENGINE) != "local":
         start_session()
     env = StreamExecutionEnvironment.get_execution_environment()

@@ -19,7 +19,7 @@ NIGHTLY = bool(os.environ.get("BEADLINE_NIGHTLY"))
 RECORDS = 1_000_000 if NIGHTLY else 60_000
 KILLS = 20 if NIGHTLY else 3
 # Seconds for each record: a driver must not be ready before it is killed.
-PACE = 0.00002 if NIGHTLY else 0.00015
+PACE = 0.00001 if NIGHTLY else 0.00005
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(7200 if NIGHTLY else 600)]
 

@@ -68,7 +68,6 @@ def admin_settings(config: Mapping[str, Any]) -> dict[str, Any]:
             "Use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or GSSAPI for exactly-once delivery."
         )
     settings.update(_host_check(config))
-    settings["bootstrap_timeout_ms"] = 10_000
     return settings
 
 

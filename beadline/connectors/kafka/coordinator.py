@@ -26,6 +26,10 @@ _Answer = TypeVar("_Answer")
 # How long a broker may be away before a request is given up, and how long to wait between two tries.
 PATIENCE = 60.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+_BOOTSTRAP = 5.0
+
+# At level DEBUG these loggers of kafka-python tell every byte that is sent, passwords too.
+_TALKATIVE = ("kafka.admin", "kafka.net", "kafka.protocol")
 
 # With version 5 the broker would raise the epoch whenever a transaction ends, and a repeated commit would look fenced.
 _END_TXN_VERSION = 3
@@ -68,7 +72,7 @@ class Coordinator:
     def __init__(self, config: Mapping[str, Any], patience: float = PATIENCE) -> None:
         _check_names()
         self._servers = str(config.get("bootstrap.servers", ""))
-        self._settings = admin_settings(config)
+        self._settings = {**admin_settings(config), "bootstrap_timeout_ms": int(1000 * min(patience, _BOOTSTRAP))}
         self._patience = patience
         self._client: Any = None
         self._lock = threading.Lock()
@@ -320,6 +324,9 @@ def _library() -> Any:
             from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest  # noqa: F401
     except ImportError as error:
         raise _incompatible([str(error)]) from None
+    for name in _TALKATIVE:
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(logging.WARNING)
     return kafka.KafkaAdminClient
 
 
@@ -345,3 +352,11 @@ def coordinator_of(config: Mapping[str, Any]) -> Coordinator:
         if key not in _KNOWN:
             _KNOWN[key] = Coordinator(config)
         return _KNOWN[key]
+
+
+def close_coordinators() -> None:
+    """Let go of all connections of this process: a client that is left alone when its broker ends goes on trying."""
+    with _KNOWN_LOCK:
+        own = [_KNOWN.pop(key) for key in list(_KNOWN) if key[0] == os.getpid()]
+    for coordinator in own:
+        coordinator.close()

@@ -23,6 +23,8 @@ DELIVERY_TIMEOUT = 120_000
 # speed: whole checkpoints are written at once, so there is always something to fill a batch with.
 _DEFAULTS = {
     "partitioner": "murmur2_random",
+    # Errors only: what passes by itself is told as "retrying" once per transaction otherwise.
+    "log_level": 3,
     "linger.ms": 20,
     "batch.size": 1 << 20,
     "queue.buffering.max.messages": 500_000,
@@ -67,6 +69,8 @@ class Producing:
         self._failures: list[tuple[Any, str]] = []
         self._failed = 0
         self.trouble = ""
+        # Why the log-in was refused, if it was.
+        self.locked_out: Any = None
         self.producer = _make(
             {
                 **_DEFAULTS,
@@ -86,6 +90,8 @@ class Producing:
     def _in_trouble(self, error: Any) -> None:
         """The client goes on trying by itself; this is for the message if it ends in failure."""
         self.trouble = error.str()
+        if error.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
+            self.locked_out = error
 
     def send(self, batches: Iterator[list[Any]]) -> int:
         """Write all rows and wait until they are delivered; gives how many there were.
@@ -100,11 +106,11 @@ class Producing:
         except KafkaException as error:
             raise as_error(error.args[0], f"Records could not be written to Kafka at {self.servers}") from None
         except SystemError as error:
-            # What the client raises in flush() after a fatal error, with the true error as its cause.
-            if not isinstance(error.__cause__, KafkaException):
-                raise
-            problem = error.__cause__.args[0]
-            raise as_error(problem, f"Records could not be written to Kafka at {self.servers}") from None
+            # What the client's flush() comes to after a fatal error, with the error as its cause or without it.
+            what = f"Records could not be written to Kafka at {self.servers}"
+            if isinstance(error.__cause__, KafkaException):
+                raise as_error(error.__cause__.args[0], what) from None
+            raise OSError(f"{what}: the client has failed for good. If the log says no more, it was fenced") from None
 
     def _send(self, batches: Iterator[list[Any]]) -> int:
         produce, poll, count = self.producer.produce, self.producer.poll, 0

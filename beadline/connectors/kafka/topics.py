@@ -35,9 +35,15 @@ def check_topics(producing: Producing, topics: Iterable[str]) -> None:
 def _ask(producing: Producing, topic: str | None) -> Any:
     from confluent_kafka import KafkaException
 
-    try:
-        if topic is None:
-            return producing.producer.list_topics(timeout=_ANSWER)
-        return producing.producer.list_topics(topic, timeout=_ANSWER)
-    except KafkaException as error:
-        raise as_error(error.args[0], f"No Kafka broker answers at {producing.servers}", producing.trouble) from None
+    what = f"No Kafka broker answers at {producing.servers}"
+    deadline = time.monotonic() + _ANSWER
+    while True:
+        try:
+            arguments = () if topic is None else (topic,)
+            return producing.producer.list_topics(*arguments, timeout=min(_ANSWER, 2.0))
+        except KafkaException as error:
+            producing.producer.poll(0)  # hears what the connections say
+            if producing.locked_out is not None:
+                raise as_error(producing.locked_out, f"{producing.servers} refuses the log-in") from None
+            if time.monotonic() > deadline:
+                raise as_error(error.args[0], what, producing.trouble) from None

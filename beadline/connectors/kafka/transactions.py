@@ -50,6 +50,7 @@ class KafkaTransactions(Transactions):
         return coordinator_of(self.config)
 
     def check(self) -> None:
+        check_topics(Producing(self.config), self.topics)
         longest = self.coordinator.longest_timeout()
         if self.timeout is not None and longest is not None and self.timeout > longest:
             raise ConfigurationError(
@@ -57,7 +58,6 @@ class KafkaTransactions(Transactions):
                 f"{self.config.get('bootstrap.servers')} allows {longest} ('transaction.max.timeout.ms'). Lower the "
                 "first, or raise the second. A transaction that times out loses nothing: it is written again."
             )
-        check_topics(Producing(self.config), self.topics)
 
     def resolved_timeout(self) -> int:
         """In milliseconds."""

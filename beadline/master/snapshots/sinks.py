@@ -215,16 +215,26 @@ class Sinks:
                 own = [output for output in own if output.number not in made]
                 if not own:
                     continue
+                turns: dict[int, list[tuple[Output, Any]]] = {}
+                for output, part in zip(own, parts, strict=True):
+                    turns.setdefault(committer.turn(part), []).append((output, part))
                 try:
-                    committables = self._call(uid, "prepare", committer.precommitter(), parts, committer.weight)
-                    with self._changing:
-                        for output, part, committable in zip(own, parts, committables, strict=True):
-                            made[output.number] = committable
-                            if output.part is part:
-                                output.committable = committable
+                    for turn in sorted(turns):
+                        made.update(self._make_ready(uid, turns[turn]))
                 finally:
                     committer.sweep(self._not_visible(uid).committables)
         return made
+
+    def _make_ready(self, uid: str, outputs: list[tuple[Output, Any]]) -> dict[int, Any]:
+        """Pre-commit these parts of a sink at the same time."""
+        committer = self._committers[uid]
+        parts = [part for _, part in outputs]
+        committables = self._call(uid, "prepare", committer.precommitter(), parts, committer.weight)
+        with self._changing:
+            for (output, part), committable in zip(outputs, committables, strict=True):
+                if output.part is part:
+                    output.committable = committable
+        return {output.number: committable for (output, _), committable in zip(outputs, committables, strict=True)}
 
     def are_full(self) -> bool:
         """Whether so much waits for a checkpoint to complete that no further step may begin: if checkpoints fail, the

@@ -197,7 +197,8 @@ def test_values_that_are_not_bytes_are_refused(kafka: KafkaServer) -> None:
 
 
 @pytest.mark.kafka
-def test_a_broker_that_is_not_there(tmp_path: Path) -> None:
+def test_a_broker_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beadline.connectors.kafka.topics._ANSWER", 3)
     schema = serializer("any").build()
     sink = KafkaSink.builder().set_bootstrap_servers(NOWHERE).set_record_serializer(schema).build()
     env = environment(tmp_path)

@@ -30,7 +30,9 @@ def fill(kafka: KafkaServer, topic: str, values: list[str], keys: list[str] | No
     """Write values, and wait until they are there."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random"})
+    # Idempotent: otherwise a batch that is sent again comes after those that were sent after it.
+    settings = {"enable.idempotence": True, "partitioner": "murmur2_random"}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, **settings})
     for number, value in enumerate(values):
         while True:
             try:
