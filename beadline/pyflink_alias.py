@@ -20,12 +20,15 @@ _ALIAS = "pyflink"
 _REAL = "beadline"
 
 # The parts of Beadline that have PyFlink's names; the others are Beadline's own.
-_SHARED = frozenset({"common", "datastream", "metrics"})
+_SHARED = frozenset({"common", "datastream", "metrics", "table"})
 
 # Why something is missing. The longest prefix counts.
 _NO_JVM = "it reaches into Flink's JVM, and Beadline runs without it"
 _REASONS = {
-    "table": "it has no Table API and no SQL; write the program with pyflink.datastream",
+    "table": (
+        "it runs DataStream programs and has no Table API and no SQL (of pyflink.table only the types are there, for "
+        "file formats); write the program with pyflink.datastream"
+    ),
     "fn_execution": "it holds the insides of Flink's Python workers, and here Spark's workers run the functions",
     "java_gateway": _NO_JVM,
     "util": _NO_JVM,
@@ -49,7 +52,6 @@ _LATER = {
         "rabbitmq": "RMQSource RMQSink RMQConnectionConfig",
         "cassandra": "CassandraSink",
     },
-    "datastream.formats": {"avro": "", "csv": "", "orc": "", "parquet": ""},
 }
 _NOT_YET = {
     f"{package}.{name}"
@@ -132,8 +134,7 @@ def _sentence(name: str) -> str:
     below = name.partition(".")[2]
     while below:
         if below in _NOT_YET:
-            kind = "format" if below.startswith("datastream.formats") else "connector"
-            return f"{name} is not supported by Beadline yet: this {kind} comes in a later version."
+            return f"{name} is not supported by Beadline yet: this connector comes in a later version."
         if below in _REASONS:
             return f"{name} is not supported by Beadline: {_REASONS[below]}."
         below = below.rpartition(".")[0]

@@ -93,6 +93,8 @@ def _node(info: TypeInformation) -> Node:
     name = _NAMES.get(info)
     if name is not None:
         return name
+    if isinstance(info, PickledBytesTypeInfo):  # with something about its objects that state has no use for
+        return _PICKLED
     if isinstance(info, RowTypeInfo):
         types: list[Any] = [_node(field) for field in info.get_field_types()]
         if info._field_names is not None:

@@ -206,9 +206,16 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return self._source_stream(source_func, WatermarkStrategy.no_watermarks(), source_name, type_info, "add_source")
 
     def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
-        raise UnsupportedFeatureError(
-            "create_input(): Java input formats are not supported by Beadline; use from_source()"
-        )
+        """Read with an input format, such as ``AvroInputFormat(path, schema)``."""
+        make = getattr(input_format, "_make_source", None)
+        if make is None:
+            raise UnsupportedFeatureError(
+                f"create_input() takes an AvroInputFormat, got {input_format!r}. For others use from_source()"
+            )
+        own_type = input_format.get_produced_type()
+        produced = type_info or own_type
+        spec = SourceSpec(make(), typed=produced == own_type)
+        return self._stream(self._add_node("Custom File Source", spec, produced, []))
 
     # -- execution
 

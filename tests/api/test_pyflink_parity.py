@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from beadline import pyflink_alias
-from beadline.errors import UnsupportedFeatureError
 from tests.tools.record_api import describe_class, describe_module, parameters
 
 HERE = Path(__file__).parent
@@ -40,7 +39,11 @@ MODULES = [
     "datastream.data_stream",
     "datastream.execution_mode",
     "datastream.externalized_checkpoint_retention",
+    "datastream.formats.avro",
+    "datastream.formats.csv",
     "datastream.formats.json",
+    "datastream.formats.orc",
+    "datastream.formats.parquet",
     "datastream.functions",
     "datastream.output_tag",
     "datastream.slot_sharing_group",
@@ -67,12 +70,8 @@ FACTORIES = (
 )
 
 DELIBERATE = {
-    "datastream.connectors.file_system.FileCompactStrategy.Builder": "compaction is not there yet",
-    "datastream.connectors.file_system.FileSink.BaseBuilder": "what the builders share is PyFlink's inner matter",
-    "datastream.connectors.file_system.FileSink.BulkFormatBuilder": "bulk formats are not there yet",
     "datastream.connectors.file_system.FileSink.get_transformer": "it prepares a stream for Java's bulk formats",
-    "datastream.connectors.file_system.StreamingFileSink.BaseBuilder": "as FileSink.BaseBuilder",
-    "datastream.connectors.file_system.StreamingFileSink.DefaultBulkFormatBuilder": "bulk formats are not there yet",
+    "datastream.connectors.file_system.StreamingFileSink.BaseBuilder": "its builders are those of FileSink",
     "datastream.data_stream.KeyedStream.AccumulateType": "an inner part of min_by and max_by",
     "datastream.checkpoint_config.CheckpointConfig.__init__": "views a Configuration, not a Java object",
     "datastream.functions.SinkFunction.__init__": "a sink of the program's own wraps nothing",
@@ -108,7 +107,7 @@ REFUSED = ["self", "*_", "**__"]
 
 # Why a name can't be imported here, by where PyFlink has it from: a module, or a name in one.
 JVM = "reaches into Flink's JVM"
-LATER = "a connector or format that is not there yet"
+LATER = "a connector that is not there yet"
 INSIDE = "an inner part of PyFlink's own operators"
 MISSING_NAMES = {
     "pyflink.java_gateway": JVM,
@@ -137,21 +136,13 @@ MISSING_NAMES = {
     "pyflink.datastream.connectors.kinesis": LATER,
     "pyflink.datastream.connectors.pulsar": LATER,
     "pyflink.datastream.connectors.rabbitmq": LATER,
-    "pyflink.datastream.formats.avro": LATER,
-    "pyflink.datastream.formats.csv": LATER,
-    "pyflink.datastream.formats.orc": LATER,
-    "pyflink.datastream.formats.parquet": LATER,
 }
-# The only names that can be imported and are not there: a class each that refuses when it is used.
-PLACEHOLDERS = {
-    f"pyflink.common.{name}Row{direction}Schema"
-    for name in ("Avro", "Csv")
-    for direction in ("Deserialization", "Serialization")
-}
-
 # Names that PyFlink has dropped or moved since 1.x, and that published programs import.
 OLD_NAMES = {
-    "common.serialization": {"JsonRowDeserializationSchema", "JsonRowSerializationSchema", "SimpleStringEncoder"},
+    "common.serialization": {
+        *(f"{kind}Row{way}Schema" for kind in ("Avro", "Csv", "Json") for way in ("Deserialization", "Serialization")),
+        "SimpleStringEncoder",
+    },
     "datastream": {"FsStateBackend", "MemoryStateBackend", "RocksDBStateBackend", "TimeCharacteristic"},
     "datastream.connectors": {"StreamingFileSink"},
     "datastream.time_characteristic": {"TimeCharacteristic"},
@@ -292,18 +283,9 @@ def test_it_is_the_same_thing_in_each_place() -> None:
 
 def test_each_reason_for_a_missing_name_is_needed() -> None:
     needed = {
-        excused(module, name, origin)
-        for module, name, origin in recorded_names()
-        if imported(module, name) is None or f"{module}.{name}" in PLACEHOLDERS
+        excused(module, name, origin) for module, name, origin in recorded_names() if imported(module, name) is None
     }
     assert set(MISSING_NAMES) - needed == set(), "these are there now: take them off the list"
-
-
-@pytest.mark.parametrize("name", sorted(PLACEHOLDERS))
-def test_a_placeholder_refuses_when_it_is_used(name: str) -> None:
-    module, _, cls = name.rpartition(".")
-    with pytest.raises(UnsupportedFeatureError, match=f"{cls} is not available yet"):
-        imported(module, cls)()
 
 
 @pytest.mark.parametrize("module", OLD_NAMES)

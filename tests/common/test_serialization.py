@@ -71,6 +71,7 @@ def test_schemas_of_ones_own() -> None:
 
     assert Comma().deserialize(Comma().serialize(("a", "b"))) == ("a", "b")
     assert Comma().get_produced_type() == Types.PICKLED_BYTE_ARRAY()
+    assert Comma().deserializer()(Comma().serializer()(("a", "b"))) == ("a", "b")
     with pytest.raises(NotImplementedError, match="must override serialize"):
         SerializationSchema().serialize(1)
     with pytest.raises(NotImplementedError, match="must override deserialize"):
@@ -111,17 +112,6 @@ def test_serializers_of_ones_own() -> None:
 def test_wrappers_of_java_objects_are_refused_by_name(wrapper: Any, arguments: int) -> None:
     with pytest.raises(UnsupportedFeatureError, match=wrapper.__name__):
         wrapper(*[None] * arguments)
-
-
-@pytest.mark.parametrize("name", ["AvroRowSerializationSchema", "AvroRowDeserializationSchema"])
-def test_a_row_format_that_is_not_there_is_refused_when_it_is_used(name: str) -> None:
-    from beadline.common._formats import _missing
-
-    schema = _missing(name)
-    with pytest.raises(UnsupportedFeatureError, match=name):
-        schema()
-    with pytest.raises(UnsupportedFeatureError, match=name):
-        schema.builder()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", ["Avro", "Csv", "Json"])

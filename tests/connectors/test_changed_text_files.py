@@ -195,7 +195,10 @@ def test_a_glob_as_a_uri(tmp_path: Path) -> None:
 
 
 def test_what_is_no_path_of_this_machine_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="which s3://bucket/x is not"):
-        TextFileSource(["s3://bucket/x"])
+    with pytest.raises(ConfigurationError, match="can't be read from ftp://"):
+        TextFileSource(["ftp://server/x"])
+    with pytest.raises(ConfigurationError, match="by the environment") as caught:
+        TextFileSource(["s3://me:s3cret@bucket/x"])
+    assert "s3cret" not in str(caught.value)
     with pytest.raises(ConfigurationError, match="no charset 'UTF-81'"):
         TextFileSource(["x"], "UTF-81")

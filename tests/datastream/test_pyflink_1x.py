@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from beadline.common import Configuration, Duration, Encoder, SimpleStringSchema, Types, WatermarkStrategy
+from beadline.common import Configuration, Duration, Encoder, Row, SimpleStringSchema, Types, WatermarkStrategy
 from beadline.common.serialization import SimpleStringEncoder
-from beadline.connectors.files import RowFileSink
+from beadline.connectors.files import BulkFileSink, RowFileSink
 from beadline.datastream import DataStream, StreamExecutionEnvironment, TimeCharacteristic
 from beadline.datastream.connectors import FileSink, OutputFileConfig, RollingPolicy, Sink, StreamingFileSink
 from beadline.datastream.connectors.base import StreamTransformer, SupportsPreprocessing
+from beadline.datastream.formats.parquet import ParquetBulkWriters
 from beadline.errors import GraphError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph.specs import SinkSpec, TimestampsSpec
+from beadline.table import DataTypes
 
 
 @pytest.fixture
@@ -80,9 +82,15 @@ class TestStreamingFileSink:
         assert (spec.sink.prefix, spec.sink.suffix) == ("pre", ".txt")
         assert "exactly-once" in spec.sink.guarantee()
 
-    def test_bulk_formats_are_not_there_yet(self, tmp_path: Path) -> None:
-        with pytest.raises(UnsupportedFeatureError, match=r"StreamingFileSink\.for_bulk_format\(\) .* yet"):
-            StreamingFileSink.for_bulk_format(str(tmp_path), None)
+    def test_writes_bulk_formats_too(self, env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+        row_type = DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT())])
+        writers = ParquetBulkWriters.for_row_type(row_type)
+        sink = StreamingFileSink.for_bulk_format(str(tmp_path), writers).build()
+        env.from_collection([Row(1)], row_type.type_info()).add_sink(sink)
+        spec = env._pending[-1].spec
+        assert isinstance(spec, SinkSpec)
+        assert isinstance(spec.sink, BulkFileSink)
+        assert spec.sink.policy.on_checkpoint
 
     def test_other_sink_functions_are_still_refused(self, env: StreamExecutionEnvironment) -> None:
         with pytest.raises(UnsupportedFeatureError, match=r"add_sink\(\) can't write to object"):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
-from beadline.errors import UnsupportedFeatureError
-
-_JSON = "beadline.common._formats.json_rows"
 _MODULES = {
-    f"{name}Row{direction}Schema": module
-    for name, module in (("Avro", None), ("Csv", None), ("Json", _JSON))
+    f"{name}Row{direction}Schema": f"beadline.common._formats.{name.lower()}_rows"
+    for name in ("Avro", "Csv", "Json")
     for direction in ("Deserialization", "Serialization")
 }
 
 
 def find_row_format(module: str, name: str) -> Any:
-    """The class called ``name``; if Beadline lacks it, a class that says so when it is used.
+    """The class called ``name``.
 
     Schemas derive from classes of :mod:`beadline.common.serialization`, which offers them as well: so they are found
     only when they are used.
@@ -26,14 +23,4 @@ def find_row_format(module: str, name: str) -> Any:
     """
     if name not in _MODULES:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    place = _MODULES[name]
-    return _missing(name) if place is None else getattr(import_module(place), name)
-
-
-def _missing(name: str) -> type:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise UnsupportedFeatureError(
-            f"{name} is not available yet. Use SimpleStringSchema and parse in a map function."
-        )
-
-    return type(name, (), {"__init__": refuse, "builder": staticmethod(refuse), "Builder": staticmethod(refuse)})
+    return getattr(import_module(_MODULES[name]), name)

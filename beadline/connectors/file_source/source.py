@@ -7,6 +7,8 @@ can be cut anywhere, and every record is read once.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import time
 from abc import abstractmethod
@@ -14,14 +16,32 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from beadline.connectors.file_source.listing import PUT_BACK, FileRange, check_same, checked_path, listed
+from beadline.connectors.file_source.opening import opened
 from beadline.connectors.source import Position, StepSource, Unreadable
 from beadline.errors import InputError
+from beadline.state.segments.files import local_path
 
-BLOCK = 1 << 20
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """While many records are made, there is no garbage among them: looking for it takes longer than making them.
+    Spark's workers don't collect in tasks anyway."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class FilesSource(StepSource):
-    """Reads files and folders; with ``monitor_seconds`` it goes on looking for new files."""
+    """Reads files and folders; with ``monitor_seconds`` it goes on looking for new files.
+
+    :cvar unit: what ranges count
+    """
+
+    unit = "byte"
 
     def __init__(self, paths: list[str], monitor_seconds: float | None = None, may_split: bool = True) -> None:
         self._paths = [checked_path(path) for path in paths]
@@ -109,8 +129,10 @@ class FilesSource(StepSource):
                 stop = given.end
                 if self._splittable(given.path) and start + room < given.end:
                     stop = min(given.end, self._cut(given.path, start, start + room, given.end))
-                path = os.path.abspath(given.path)  # workers may have another working directory
-                splits[-1].append(FileRange(path, start, stop, given.size, given.mark))
+                path = given.path
+                if local_path(path) is not None:
+                    path = os.path.abspath(path)  # workers may have another working directory
+                splits[-1].append(FileRange(path, start, stop, given.size, given.mark, self.unit))
                 room -= stop - start
                 start = stop
                 if room <= 0 and len(splits) < parallelism:
@@ -131,14 +153,14 @@ class FilesSource(StepSource):
     def read_batches(self, split: Any) -> Iterator[list[Any] | Unreadable]:
         for given in split:
             try:
-                with open(given.path, "rb", buffering=BLOCK) as stream:
+                with opened(given.path) as stream:
                     check_same(stream, given)
                     yield from self._read(stream, given)
                     check_same(stream, given)
             except FileNotFoundError as error:
                 raise InputError(
                     f"{given.path} is gone; it had {given.size} bytes when it was listed, and is still to be read from "
-                    f"byte {given.start} on. {PUT_BACK}"
+                    f"{given.unit} {given.start} on. {PUT_BACK}"
                 ) from error
             except OSError as error:
-                raise InputError(f"can't read {given.path} from byte {given.start} on: {error}") from error
+                raise InputError(f"can't read {given.path} from {given.unit} {given.start} on: {error}") from error

@@ -18,9 +18,11 @@ from typing import Any, BinaryIO
 
 from beadline.connectors.decoding import Deserialize, decoded
 from beadline.connectors.file_source.listing import FileRange, cut_short
-from beadline.connectors.file_source.source import BLOCK, FilesSource
+from beadline.connectors.file_source.opening import BLOCK, opened, size_now
+from beadline.connectors.file_source.source import FilesSource
 from beadline.connectors.source import BATCH, Unreadable
 from beadline.errors import ConfigurationError, InputError
+from beadline.state.segments.files import base_name
 
 _BLOCK = BLOCK
 _SAMPLE = 1 << 16
@@ -47,7 +49,7 @@ class TextFileSource(FilesSource):
         return self._may_split and self._codec in _SPLITTABLE and not is_compressed(path)
 
     def _measure(self, path: str, size: int) -> float | None:
-        with open(path, "rb") as stream:
+        with opened(path) as stream:
             head = stream.read(_SAMPLE)
         return max(1.0, len(head) / max(1, head.count(b"\n")))
 
@@ -62,7 +64,7 @@ class TextFileSource(FilesSource):
         while position < given.end:
             block = stream.read(min(_BLOCK, given.end - position))
             if not block:
-                raise cut_short(given, position, os.fstat(stream.fileno()).st_size)
+                raise cut_short(given, position, size_now(stream))
             if not block.endswith(b"\n"):
                 block += stream.readline()
             yield from self._decoded(block, given.path, position)
@@ -206,19 +208,23 @@ def line_place(path: str, offset: int) -> str:
 
 
 def is_compressed(path: str) -> bool:
-    return os.path.splitext(path)[1] in _DECOMPRESS
+    return _ending(path) in _DECOMPRESS
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(base_name(path))[1]
 
 
 @contextlib.contextmanager
 def unpacked(stream: BinaryIO, path: str) -> Iterator[Any]:
     """The content of a file, decompressed if its name says that it is compressed."""
-    opener = _DECOMPRESS.get(os.path.splitext(path)[1])
+    opener = _DECOMPRESS.get(_ending(path))
     try:
         yield stream if opener is None else opener(stream)
     except (EOFError, zlib.error, lzma.LZMAError) as error:
         raise InputError(
             f"{path} can't be decompressed: {error}. It was damaged, cut short, or listed before its writer "
-            f"had finished; it has {os.fstat(stream.fileno()).st_size} bytes. Repair the file and resume the job"
+            f"had finished; it has {size_now(stream)} bytes. Repair the file and resume the job"
         ) from error
 
 

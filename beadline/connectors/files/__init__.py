@@ -4,6 +4,7 @@
 appears: by a rename (``renaming``) or by the end of a multipart upload (``s3``).
 """
 
-from beadline.connectors.files.sink import RollingPolicy, RowFileSink
+from beadline.connectors.files.bulk import BulkEncoding, BulkFileSink, PieceWriter
+from beadline.connectors.files.sink import Compaction, RollingPolicy, RowFileSink
 
-__all__ = ["RollingPolicy", "RowFileSink"]
+__all__ = ["BulkEncoding", "BulkFileSink", "Compaction", "PieceWriter", "RollingPolicy", "RowFileSink"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from beadline.connectors.files.pieces import Piece, paths_of, spilled, with_data
 from beadline.connectors.files.place import Place, publish
-from beadline.connectors.files.policy import RollingPolicy
+from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.sink import Committer, Held
 from beadline.state.segments.files import parent, sync
 
@@ -32,14 +32,31 @@ class _OpenPart:
         return sum(piece.size for piece in self.pieces)
 
 
+@dataclass
+class _Waiting:
+    """Full parts of a bucket that are to become one file.
+
+    :ivar checkpoints: how many have been taken since the first of them came
+    """
+
+    checkpoints: int = 0
+    parts: list[_OpenPart] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+
 class FileCommitter(Committer):
     """A part is ``{"target": path, "pieces": […]}``; its place knows what a committable is."""
 
-    def __init__(self, place: Place, policy: RollingPolicy) -> None:
+    def __init__(self, place: Place, policy: RollingPolicy, compaction: Compaction | None = None) -> None:
         self._place = place
         self._names = place.names
         self._policy = policy
+        self._compaction = compaction
         self._open: dict[tuple[str, int], _OpenPart] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._counters: dict[int, int] = {}
         self._now = 0
         self._final = False
@@ -57,19 +74,41 @@ class FileCommitter(Committer):
             part.changed_at = now
 
     def due(self, at_checkpoint: bool) -> list[Any]:
-        return [self._hand_out(*key) for key, part in list(self._open.items()) if self._is_full(part, at_checkpoint)]
+        full = [key for key, part in self._open.items() if self._is_full(part, at_checkpoint)]
+        if self._compaction is None:
+            return [self._hand_out(key[0], [self._open.pop(key)]) for key in full]
+        for key in full:
+            self._waiting.setdefault(key[0], _Waiting()).parts.append(self._open.pop(key))
+        return self._compacted(self._compaction, at_checkpoint)
+
+    def _compacted(self, compaction: Compaction, at_checkpoint: bool) -> list[Any]:
+        """What has waited long enough."""
+        parts: list[Any] = []
+        for bucket, waiting in list(self._waiting.items()):
+            waiting.checkpoints += at_checkpoint
+            if self._final or compaction.is_due(waiting.size, waiting.checkpoints):
+                del self._waiting[bucket]
+                groups = [waiting.parts] if compaction.merge else [[part] for part in waiting.parts]
+                parts += [self._hand_out(bucket, group, compaction) for group in groups]
+        return parts
 
     def _is_full(self, part: _OpenPart, at_checkpoint: bool) -> bool:
         age, idle = self._now - part.opened_at, self._now - part.changed_at
         return self._final or self._policy.is_full(part.size, age, idle, at_checkpoint)
 
-    def _hand_out(self, bucket: str, subtask: int) -> dict[str, Any]:
-        part = self._open.pop((bucket, subtask))
+    def _hand_out(self, bucket: str, parts: list[_OpenPart], compaction: Compaction | None = None) -> dict[str, Any]:
+        subtask = parts[0].pieces[0].subtask
         counter = self._counters.get(subtask, 0)
         self._counters[subtask] = counter + 1
-        self._handed_out |= paths_of(part.pieces)
-        target = self._names.target(bucket, subtask, counter)
-        return {"target": target, "pieces": [piece.as_data() for piece in part.pieces]}
+        delimiter = b"" if compaction is None else compaction.delimiter
+        pieces = list(parts[0].pieces)
+        for part in parts[1:]:
+            if delimiter:
+                pieces.append(Piece(bucket, subtask, len(delimiter), delimiter, None))
+            pieces += part.pieces
+        self._handed_out |= paths_of(pieces)
+        target = self._names.target(bucket, subtask, counter, compaction is not None)
+        return {"target": target, "pieces": [piece.as_data() for piece in pieces]}
 
     def staged_size(self) -> int:
         return sum(part.size for part in self._open.values()) if self._policy.on_checkpoint else 0
@@ -105,13 +144,18 @@ class FileCommitter(Committer):
     # -- checkpoints
 
     def snapshot(self) -> Any:
-        return _snapshot(list(self._open.values()), self._counters)
+        return _snapshot(list(self._open.values()), self._counters, self._waiting)
 
     def restore(self, snapshot: Any, needed: list[Held]) -> None:
         self._open.clear()
-        for part in _parts(snapshot):
+        for part in _parts(snapshot["parts"]):
             part.pieces = spilled(part.pieces, self._names.staging)
             self._open[part.pieces[0].bucket, part.pieces[0].subtask] = part
+        self._waiting = {
+            bucket: _Waiting(checkpoints, _parts(parts)) for bucket, checkpoints, parts in snapshot.get("waiting", ())
+        }
+        if self._compaction is None:
+            self._reopen()
         self._counters = dict(snapshot["counters"])
         self._final = False
         self._give_up_others(needed)
@@ -122,6 +166,15 @@ class FileCommitter(Committer):
                     "%s was written after the checkpoint that is restored, and is removed: its rows come again", path
                 )
                 self._place.remove(path)
+
+    def _reopen(self) -> None:
+        """The program compacted when the snapshot was taken, and does not any more."""
+        for waiting in self._waiting.values():
+            for part in reversed(waiting.parts):
+                first = part.pieces[0]
+                own = self._open.setdefault((first.bucket, first.subtask), _OpenPart(part.opened_at, part.changed_at))
+                own.pieces = spilled([*part.pieces, *own.pieces], self._names.staging)
+        self._waiting.clear()
 
     def _give_up_others(self, needed: list[Held]) -> None:
         """Remove what drivers up to this one made ready, except what is named."""
@@ -134,12 +187,12 @@ class FileCommitter(Committer):
         """What was handed out is open again, before the rows that came later: the job that restores it names it."""
         merged: dict[tuple[str, int], _OpenPart] = {}
         handed_out = [_OpenPart(0, 0, _pieces(part["pieces"])) for part in parts]
-        for part in [*handed_out, *_parts(snapshot)]:
+        for part in [*handed_out, *_all_parts(snapshot)]:
             first = part.pieces[0]
             own = merged.setdefault((first.bucket, first.subtask), _OpenPart(part.opened_at, part.changed_at))
             own.changed_at = max(own.changed_at, part.changed_at)
             own.pieces += [with_data(piece) for piece in part.pieces]
-        return _snapshot(list(merged.values()), dict(snapshot["counters"]))
+        return _snapshot(list(merged.values()), dict(snapshot["counters"]), {})
 
     def tidy(self, needed: list[Held], idle: bool) -> None:
         candidates = self._handed_out
@@ -148,7 +201,8 @@ class FileCommitter(Committer):
             self._give_up_others(needed)
         if not candidates:
             return
-        kept = set().union(*(paths_of(part.pieces) for part in self._open.values()))
+        waiting = [part for bucket in self._waiting.values() for part in bucket.parts]
+        kept = set().union(*(paths_of(part.pieces) for part in [*self._open.values(), *waiting]))
         for held in needed:
             kept |= paths_of(_pieces_of(held))
         for path in candidates - kept:
@@ -163,13 +217,25 @@ class FileCommitter(Committer):
             self._place.clear()
 
 
-def _snapshot(parts: list[_OpenPart], counters: dict[int, int]) -> Any:
-    as_data = [[p.opened_at, p.changed_at, [piece.as_data() for piece in p.pieces]] for p in parts]
-    return {"parts": as_data, "counters": sorted(counters.items())}
+def _snapshot(parts: list[_OpenPart], counters: dict[int, int], waiting: dict[str, _Waiting]) -> Any:
+    made = {"parts": _as_data(parts), "counters": sorted(counters.items())}
+    if waiting:
+        made["waiting"] = [[bucket, each.checkpoints, _as_data(each.parts)] for bucket, each in waiting.items()]
+    return made
 
 
-def _parts(snapshot: Any) -> list[_OpenPart]:
-    return [_OpenPart(opened, changed, _pieces(pieces)) for opened, changed, pieces in snapshot["parts"]]
+def _as_data(parts: list[_OpenPart]) -> list[Any]:
+    return [[p.opened_at, p.changed_at, [piece.as_data() for piece in p.pieces]] for p in parts]
+
+
+def _parts(as_data: list[Any]) -> list[_OpenPart]:
+    return [_OpenPart(opened, changed, _pieces(pieces)) for opened, changed, pieces in as_data]
+
+
+def _all_parts(snapshot: Any) -> list[_OpenPart]:
+    """Those that wait are older than those that are open."""
+    waiting = [part for _, _, parts in snapshot.get("waiting", ()) for part in _parts(parts)]
+    return waiting + _parts(snapshot["parts"])
 
 
 def _pieces(as_data: list[Any]) -> list[Piece]:
@@ -178,5 +244,5 @@ def _pieces(as_data: list[Any]) -> list[Piece]:
 
 def _pieces_of(held: Held) -> list[Piece]:
     """What is staged, handed out, or must be made ready again if it is lost."""
-    found = [piece for part in _parts(held.staged) for piece in part.pieces] if held.staged is not None else []
+    found = [piece for part in _all_parts(held.staged) for piece in part.pieces] if held.staged is not None else []
     return found + [piece for part in held.parts + held.committables for piece in _pieces(part.get("pieces", []))]

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from beadline.state.segments.files import join, local_path
 
 STAGING = ".staging-"
+COMPACTED = "compacted-"
 
 
 class PartName(NamedTuple):
@@ -53,14 +54,16 @@ class Names:
     def staging(self) -> str:
         return join(self.all_staged, str(self.epoch))
 
-    def target(self, bucket: str, subtask: int, counter: int) -> str:
+    def target(self, bucket: str, subtask: int, counter: int, compacted: bool = False) -> str:
         """Where a part appears."""
         epoch = f"_{self.epoch}" if self.epoch else ""
         names = [name for name in bucket.split("/") if name]
-        names.append(f"{self.stem}{epoch}-{subtask}-{counter}{self.suffix}")
+        prefix = COMPACTED if compacted else ""
+        names.append(f"{prefix}{self.stem}{epoch}-{subtask}-{counter}{self.suffix}")
         return join(self.base, *(names if local_path(self.base) is not None else map(quote, names)))
 
     def part(self, name: str) -> PartName | None:
         """What a file name tells, None if it is not a part of this sink."""
-        found = re.fullmatch(rf"{re.escape(self.stem)}(?:_(\d+))?-(\d+)-(\d+){re.escape(self.suffix)}", name)
+        stem, suffix = re.escape(self.stem), re.escape(self.suffix)
+        found = re.fullmatch(rf"(?:{COMPACTED})?{stem}(?:_(\d+))?-(\d+)-(\d+){suffix}", name)
         return PartName(int(found[1] or 0), int(found[2]), int(found[3])) if found else None

@@ -7,13 +7,17 @@ ready first, and making it appear uses up what was made ready: if that is gone, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from beadline.connectors.files.names import Names, PartName
+from beadline.connectors.files.pieces import Piece, content_of
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.state.segments.files import local_path
+
+#: Makes a file of what was staged. None for what needs no more than to be written one piece after the other.
+Assemble = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 # pyarrow.fs moves a file there in one act of the server.
 _RENAMING = frozenset({"hdfs", "viewfs"})
@@ -22,8 +26,14 @@ _RENAMING = frozenset({"hdfs", "viewfs"})
 class Place(ABC):
     """The same verbs for each kind of place. A part is ``{"target": path, "pieces": […]}``."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, assemble: Assemble | None = None) -> None:
         self.names = names
+        self._assemble = assemble
+
+    def content(self, part: dict[str, Any]) -> Iterator[bytes]:
+        """The file that the pieces of a part make."""
+        staged = content_of(Piece(*piece) for piece in part["pieces"])
+        return staged if self._assemble is None else self._assemble(staged)
 
     @abstractmethod
     def prepare(self) -> None:
@@ -63,14 +73,14 @@ class Place(ABC):
         """Remove all that drivers up to this one have staged or made ready."""
 
 
-def place_of(names: Names) -> Place:
+def place_of(names: Names, assemble: Assemble | None = None) -> Place:
     if local_path(names.base) is None and urlsplit(names.base).scheme == "s3":
         from beadline.connectors.files.s3 import Uploads
 
-        return Uploads(names)
+        return Uploads(names, assemble)
     from beadline.connectors.files.renaming import RenamedFiles
 
-    return RenamedFiles(names)
+    return RenamedFiles(names, assemble)
 
 
 def publish(committable: dict[str, Any]) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import quote
 
 from beadline.connectors.files.names import STAGING, PartName
-from beadline.connectors.files.pieces import Piece, content_of
 from beadline.connectors.files.place import Place
 from beadline.state.disks import naming
 from beadline.state.segments.files import (
@@ -44,10 +43,9 @@ class RenamedFiles(Place):
         make_folder(self.names.staging)
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
-        pieces = [Piece(*piece) for piece in part["pieces"]]
         source = join(self.names.staging, _READY + uuid.uuid4().hex)
-        _write(source, content_of(pieces))
-        return {"target": part["target"], "source": source, "size": sum(piece.size for piece in pieces)}
+        size = _write(source, self.content(part))
+        return {"target": part["target"], "source": source, "size": size}
 
     def key_of(self, committable: dict[str, Any]) -> Any:
         return committable.get("source")
@@ -156,15 +154,23 @@ def _check_mounted(source: str) -> None:
         )
 
 
-def _write(path: str, content: Iterable[bytes]) -> None:
-    """Write a file and wait until it is durable, with its name."""
+def _write(path: str, content: Iterable[bytes]) -> int:
+    """Write a file and wait until it is durable, with its name. Gives its size."""
     local = local_path(path)
+    size = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal size
+        for data in content:
+            size += len(data)
+            yield data
+
     if local is None:
-        write_remote(path, content)
-        return
+        write_remote(path, counted())
+        return size
     try:
         with naming(local), open(local, "xb") as stream:
-            stream.writelines(content)
+            stream.writelines(counted())
             stream.flush()
             os.fsync(stream.fileno())
         sync(parent(local))
@@ -172,3 +178,4 @@ def _write(path: str, content: Iterable[bytes]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(local)
         raise
+    return size

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from beadline.connectors.files.names import STAGING, PartName
-from beadline.connectors.files.pieces import Piece, content_of
+from beadline.connectors.files.pieces import Piece
 from beadline.connectors.files.place import Place
 from beadline.errors import EnvironmentSetupError
 
@@ -60,16 +60,17 @@ class Uploads(Place):
             base.client.head_bucket(Bucket=base.bucket)
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
-        pieces = [Piece(*piece) for piece in part["pieces"]]
-        size = sum(piece.size for piece in pieces)
+        expected = sum(Piece(*piece).size for piece in part["pieces"])
+        size = 0
         client, bucket, key = at = address_of(part["target"])
         with _explained(f"can't upload {part['target']}"):
             upload = client.create_multipart_upload(**at.where)["UploadId"]
             try:
-                etags = [
-                    client.upload_part(**at.where, UploadId=upload, PartNumber=number, Body=chunk)["ETag"]
-                    for number, chunk in enumerate(_chunks(content_of(pieces), size), 1)
-                ]
+                etags = []
+                for number, chunk in enumerate(_chunks(self.content(part), expected), 1):
+                    made = client.upload_part(**at.where, UploadId=upload, PartNumber=number, Body=chunk)
+                    etags.append(made["ETag"])
+                    size += len(chunk)
             except BaseException:
                 with contextlib.suppress(Exception):
                     _abort(client, bucket, UploadKey(key, upload))

@@ -11,26 +11,25 @@ from urllib.parse import quote, unquote, urlsplit
 from beadline.connectors.files.committer import FileCommitter
 from beadline.connectors.files.names import Names
 from beadline.connectors.files.pieces import of_rows
-from beadline.connectors.files.place import check_base, place_of
-from beadline.connectors.files.policy import RollingPolicy
+from beadline.connectors.files.place import Assemble, check_base, place_of
+from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.sink import Committer, StagedSink, Stager
 from beadline.state.segments.files import local_path
 
-__all__ = ["RollingPolicy", "RowFileSink"]
+__all__ = ["Compaction", "FileSinkBase", "RollingPolicy", "RowFileSink"]
 
 
-@dataclass
-class RowFileSink(StagedSink):
-    """Writes encoded rows to ``base_path/bucket/prefix-run[_epoch]-subtask-counter suffix``."""
+class FileSinkBase(StagedSink):
+    """What sinks to files share, however they encode records."""
 
     base_path: str
-    encode: Callable[[Any], bytes]
     bucket_of: Callable[[Any, int], str]
-    policy: RollingPolicy = field(default_factory=RollingPolicy)
-    prefix: str = "part"
-    suffix: str = ""
-    run: str = ""
-    epoch: int = 0
+    policy: RollingPolicy
+    prefix: str
+    suffix: str
+    run: str
+    epoch: int
+    compaction: Compaction | None
 
     def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:
         self.run, self.epoch = run, epoch
@@ -42,11 +41,30 @@ class RowFileSink(StagedSink):
     def names(self) -> Names:
         return Names(self.base_path, self.prefix, self.suffix, self.run, self.epoch)
 
+    def committer(self) -> Committer:
+        return FileCommitter(place_of(self.names, self._assembler()), self.policy, self.compaction)
+
+    def _assembler(self) -> Assemble | None:
+        """What makes a file of the pieces of a part; None if it is these, one after the other."""
+        return None
+
+
+@dataclass
+class RowFileSink(FileSinkBase):
+    """Writes encoded rows to ``base_path/bucket/prefix-run[_epoch]-subtask-counter suffix``."""
+
+    base_path: str
+    encode: Callable[[Any], bytes]
+    bucket_of: Callable[[Any, int], str]
+    policy: RollingPolicy = field(default_factory=RollingPolicy)
+    prefix: str = "part"
+    suffix: str = ""
+    run: str = ""
+    epoch: int = 0
+    compaction: Compaction | None = None
+
     def stager(self, subtask: int, step: int, now: int) -> Stager:
         return _RowStager(self, subtask, now)
-
-    def committer(self) -> Committer:
-        return FileCommitter(place_of(self.names), self.policy)
 
 
 def _absolute(path: str) -> str:

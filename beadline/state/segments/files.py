@@ -153,6 +153,12 @@ def read_file(path: str, offset: int = 0, size: int | None = None) -> bytes:
         return file.read() if size is None else file.read(size)
 
 
+def open_remote(path: str) -> Any:
+    """A file of ``pyarrow.fs`` that is not local, to read from anywhere in it."""
+    system, inner = _remote(path)
+    return system.open_input_file(inner)
+
+
 def write_file(path: str, data: bytes, durable: bool = False) -> str:
     """Write a file so that nobody ever sees a part of it, and give its path.
 

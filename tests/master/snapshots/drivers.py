@@ -45,7 +45,15 @@ from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.upkeep.truth import Truth
 from tests.connectors.transactions.ledger import Journal, Ledger, as_text
-from tests.master.snapshots.local_jobs import LocalJob, Numbers, counting_plan, file_sink, settings_of
+from tests.master.snapshots.local_jobs import (
+    LocalJob,
+    Numbers,
+    compacting_sink,
+    counting_plan,
+    file_sink,
+    parquet_sink,
+    settings_of,
+)
 from tests.master.snapshots.troubles import until
 
 #: What can be interrupted, by name: before it, and after it.
@@ -91,6 +99,7 @@ POINTS: dict[str, tuple[Any, str]] = {
 #: Before any change that the process makes to files below its folder.
 FILES = "changing files"
 
+_FILES: dict[str, Callable[..., Any]] = {"files": file_sink, "compacted": compacting_sink, "parquet": parquet_sink}
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir")
 _WRITING = os.O_WRONLY | os.O_RDWR
 
@@ -129,7 +138,8 @@ class Drive:
     :ivar consumes: somebody takes visible files away, whenever the driver comes to a point
     :ivar inline: pieces of output up to this size are in checkpoints and not in files
     :ivar stop: take one checkpoint, and end the job with a savepoint when so many records are sealed
-    :ivar sink: ``files``; ``transactions`` or ``log`` for a system outside
+    :ivar sink: ``files`` of rows, ``compacted`` ones, ``parquet`` files; ``transactions`` or ``log`` for a system
+        outside
     :ivar aborts: the system outside aborts these of the transactions that are to be committed
     :ivar forgets: sinks have a fault: what is to be published counts as visible
     """
@@ -216,7 +226,7 @@ class Points:
 
 def take_away(folder: Path) -> None:
     """Whoever reads the output takes it."""
-    for path in (folder / "out").glob("part-*"):
+    for path in (folder / "out").glob("*part-*"):
         with contextlib.suppress(FileNotFoundError):  # another one has it
             path.rename(folder / "taken" / f"{path.name}-{uuid.uuid4().hex}")
 
@@ -264,7 +274,9 @@ def sink_of(given: Drive) -> Any:
     out = str(given.folder / "out")
     if given.sink == "transactions":
         return TransactionalSink(_aborting(Ledger(out), given.aborts), as_text, "count")
-    return LogSink(Journal(out), as_text) if given.sink == "log" else file_sink(out, given.policy)
+    if given.sink == "log":
+        return LogSink(Journal(out), as_text)
+    return _FILES[given.sink](out, given.policy)
 
 
 def _aborting(ledger: Ledger, which: tuple[int, ...]) -> Ledger:

@@ -7,12 +7,16 @@ state must have counted by then, is therefore known for any number of records: :
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.directory.lookup import read_snapshot
@@ -22,7 +26,8 @@ from beadline.checkpoint.settings import CheckpointSettings, Storage
 from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.common.savepoint_format_type import SavepointFormatType
-from beadline.connectors.files import RollingPolicy, RowFileSink
+from beadline.connectors.files import BulkFileSink, Compaction, RollingPolicy, RowFileSink
+from beadline.connectors.files.encodings.columns import ParquetEncoding
 from beadline.connectors.source import Position, StepSource
 from beadline.graph.plan import Plan
 from beadline.graph.program import Program as WholeProgram
@@ -105,7 +110,18 @@ def file_sink(folder: Path | str, policy: RollingPolicy | None = None, encode: A
     return RowFileSink(str(folder), encode, no_bucket, policy or AT_CHECKPOINTS)
 
 
-def counting_plan(source: Any, *sinks: RowFileSink, parallelism: int = 1) -> Plan:
+def compacting_sink(folder: Path | str, policy: RollingPolicy | None = None) -> RowFileSink:
+    """What is complete at two checkpoints becomes one file."""
+    return replace(file_sink(folder, policy), compaction=Compaction(checkpoints=2))
+
+
+def parquet_sink(folder: Path | str, policy: RollingPolicy | None = None) -> BulkFileSink:
+    """The same rows in Parquet files."""
+    schema = pa.schema([("number", pa.int64()), ("count", pa.int64())])
+    return BulkFileSink(str(folder), ParquetEncoding(schema, {}), no_bucket, policy or AT_CHECKPOINTS)
+
+
+def counting_plan(source: Any, *sinks: RowFileSink | BulkFileSink, parallelism: int = 1) -> Plan:
     """Numbers are counted by key and written."""
     program = Program()
     numbers = program.source(source, uid="numbers", parallelism=1)
@@ -131,8 +147,14 @@ def rows_in(folder: Path | str) -> list[str]:
         for name in names:
             if not name.startswith("."):
                 with contextlib.suppress(FileNotFoundError):  # a job that goes back takes files back
-                    found += Path(path, name).read_text().splitlines()
+                    found += _rows_of(Path(path, name).read_bytes())
     return sorted(found)
+
+
+def _rows_of(content: bytes) -> list[str]:
+    if not content.startswith(b"PAR1"):
+        return content.decode().splitlines()
+    return [f"{row['number']}:{row['count']}" for row in pq.read_table(io.BytesIO(content)).to_pylist()]
 
 
 def consume(folder: Path) -> list[str]:

@@ -1,0 +1,1 @@
+"""The bulk formats that file sinks write."""
