@@ -82,6 +82,11 @@ class Producing:
             }
         )
 
+    def drop(self) -> None:
+        """Let the client go, with its threads and connections, now and not when the garbage is collected. It is not
+        closed, which would abort its transaction."""
+        self.producer = None
+
     def _not_delivered(self, error: Any, message: Any) -> None:
         self._failed += 1
         if len(self._failures) < 3:

@@ -50,7 +50,11 @@ class KafkaTransactions(Transactions):
         return coordinator_of(self.config)
 
     def check(self) -> None:
-        check_topics(Producing(self.config), self.topics)
+        asking = Producing(self.config)
+        try:
+            check_topics(asking, self.topics)
+        finally:
+            asking.drop()
         longest = self.coordinator.longest_timeout()
         if self.timeout is not None and longest is not None and self.timeout > longest:
             raise ConfigurationError(
@@ -86,6 +90,8 @@ class KafkaTransactions(Transactions):
             with contextlib.suppress(Exception):
                 producing.producer.abort_transaction(_ABORT)
             raise
+        finally:
+            producing.drop()
         return {
             "id": id,
             "producer": told.producer_id,
@@ -110,6 +116,7 @@ class KafkaTransactions(Transactions):
             producing.producer.begin_transaction()
         except KafkaException as error:
             what = f"Transaction {id} could not be begun at {producing.servers}"
+            producing.drop()
             raise as_error(error.args[0], what, producing.trouble) from None
         return producing
 
