@@ -84,8 +84,6 @@ class OutsideCommitter(FileCommitter):
         super().restore(snapshot, needed)
         self._open = {(_RESTORED, subtask): part for (_, subtask), part in self._open.items()}
         self._void.clear()
-        if not snapshot.get("last"):
-            return
         if not snapshot["writer"].startswith(self._names.run):
             # It comes from another job, whose drivers were counted apart from ours.
             self._base = (snapshot["last"] >> _OF_A_DRIVER) + 1
@@ -94,6 +92,9 @@ class OutsideCommitter(FileCommitter):
         given = [part["number"] for held in needed for part in held.parts + held.committables]
         first = self._base + self._names.epoch << _OF_A_DRIVER
         self._number = max(self._number, first, snapshot["last"], *given)
+
+    def portable(self, snapshot: Any, parts: list[Any]) -> Any:
+        return {**snapshot, **super().portable(snapshot, parts)}
 
     # -- two phases
 
