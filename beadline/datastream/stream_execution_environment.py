@@ -170,7 +170,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         made = as_source(source, call)
         own_type = getattr(source, "_produced_type", None)
         produced = type_info or own_type or Types.PICKLED_BYTE_ARRAY()
-        spec = SourceSpec(made, typed=produced == own_type)
+        spec = SourceSpec(made, typed=produced == own_type and getattr(source, "_keeps_its_type", True))
         node = self._add_node(source_name, spec, produced, [])
         node.single = made.single
         stream = self._stream(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from beadline.connectors.kafka.offsets import Partition
@@ -25,6 +25,9 @@ _REFUSED = {
     "GROUP_AUTHORIZATION_FAILED": "give the job's user the right to use the consumer group",
     "CLUSTER_AUTHORIZATION_FAILED": "give the job's user the right to describe the cluster",
 }
+
+
+_UNKNOWN = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
 
 
 class BrokerAway(OSError):
@@ -66,7 +69,7 @@ class Cluster:
         topic = self._asked(lambda client: client.list_topics(name, timeout=self._seconds)).topics[name]
         if topic.error is not None:
             code = topic.error.name()
-            if code in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"):
+            if code in _UNKNOWN:
                 raise InputError(f"there is no topic '{name}' at {self.servers}: create it, or correct the name")
             if code == "TOPIC_EXCEPTION":
                 raise ConfigurationError(f"'{name}' can't be the name of a topic")
@@ -94,7 +97,7 @@ class Cluster:
         wanted = [TopicPartition(topic, number, timestamp) for topic, number in partitions]
         if not wanted:
             return {}
-        answers = self._asked(lambda client: client.offsets_for_times(wanted, timeout=self._seconds), isolation)
+        answers = self._asked(lambda client: client.offsets_for_times(wanted, timeout=self._seconds), isolation, wanted)
         return self._checked(answers)
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
@@ -102,13 +105,15 @@ class Cluster:
         from confluent_kafka import TopicPartition
 
         wanted = [TopicPartition(topic, number) for topic, number in partitions]
-        answers = self._checked(self._asked(lambda client: client.committed(wanted, timeout=self._seconds)))
+        answers = self._checked(
+            self._asked(lambda client: client.committed(wanted, timeout=self._seconds), None, wanted)
+        )
         return {partition: offset if offset >= 0 else None for partition, offset in answers.items()}
 
     def _checked(self, answers: list[Any]) -> dict[Partition, int]:
         for answer in answers:
             if answer.error is not None:
-                raise self._problem(answer.error, f" (asked for {answer.topic}-{answer.partition})")
+                raise self._problem(answer.error, [answer])
         return {Partition(answer.topic, answer.partition): answer.offset for answer in answers}
 
     # -- the group's offsets, for those who watch it
@@ -172,7 +177,7 @@ class Cluster:
     def _in_trouble(self, error: Any) -> None:
         self._trouble = error
 
-    def _asked(self, question: Any, isolation: str | None = None) -> Any:
+    def _asked(self, question: Any, isolation: str | None = None, about: Sequence[Any] = ()) -> Any:
         from confluent_kafka import KafkaException
 
         client = self._client(isolation or self._isolation)
@@ -180,11 +185,14 @@ class Cluster:
             answer = question(client)
         except KafkaException as error:
             client.poll(0)  # what error_cb has to say
-            raise self._problem(error.args[0]) from None
+            raise self._problem(error.args[0], about) from None
         self._trouble = None
         return answer
 
-    def _problem(self, error: Any, where: str = "") -> Exception:
+    def _problem(self, error: Any, about: Sequence[Any] = ()) -> Exception:
+        where = f" (asked for {_names(about)})" if about else ""
+        if error.name() in _UNKNOWN:
+            return BrokerAway(f"Kafka at {self.servers} does not know {_names(about)} any more")
         for each in (error, self._trouble):
             if each is not None and each.name() in _REFUSED:
                 return ConfigurationError(
@@ -192,6 +200,12 @@ class Cluster:
                 )
         detail = f"{error.str()}; {self._trouble.str()}" if self._trouble is not None else error.str()
         return BrokerAway(f"Kafka at {self.servers} does not answer: {detail}{where}")
+
+
+def _names(partitions: Sequence[Any]) -> str:
+    """Some partitions, for people."""
+    names = [f"{each.topic}-{each.partition}" for each in partitions[:3]]
+    return ", ".join(names) + (f" or another of {len(partitions)} partitions" if len(partitions) > 3 else "")
 
 
 def make_consumer(settings: Mapping[str, Any]) -> Any:

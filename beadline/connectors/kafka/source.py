@@ -94,6 +94,7 @@ class KafkaStepSource(StepSource):
         self._discovered_at = 0.0
         self._auto_committed_at = time.monotonic()
         self._auto_commits = self._reading.auto_commit_seconds is not None
+        self._sealed: Position = {}
 
     # -- on the driver
 
@@ -288,6 +289,7 @@ class KafkaStepSource(StepSource):
     def _auto_commit(self, sealed: Position) -> None:
         self._brokers.serve()
         every = self._reading.auto_commit_seconds
+        self._sealed = sealed
         if not self._auto_commits or every is None or not sealed:
             return
         if time.monotonic() - self._auto_committed_at >= every:
@@ -302,6 +304,8 @@ class KafkaStepSource(StepSource):
     def stop(self) -> None:
         """The job has ended. In this process its tasks may have run, too."""
         if self._cluster is not None:
+            if self._auto_commits and self._sealed:
+                self._tell_group(self._sealed)
             self._cluster.close()
         consumers.close(self._token)
         self._forget()

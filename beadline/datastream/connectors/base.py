@@ -32,6 +32,8 @@ class Source(WithoutJava):
     """What ``from_source`` reads from."""
 
     _produced_type: TypeInformation | None = None
+    # Whether all records are of that type. If not, they are converted, or refused.
+    _keeps_its_type = True
 
     def _make_source(self) -> StepSource | Any:
         raise NotImplementedError

@@ -19,6 +19,7 @@ from beadline.datastream.connectors.kafka_reading import (
     auto_commit_of,
     check_group,
     every,
+    keeps_its_type,
     reset_of,
     settings_of,
 )
@@ -100,6 +101,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         self._start = Offsets("committed", self._reset)
         self._settings = settings_of(self._properties, "FlinkKafkaConsumer", OLD_DISCOVERY)
         self._produced_type = deserialization_schema.get_produced_type()
+        self._keeps_its_type = keeps_its_type(deserialization_schema)
 
     def __repr__(self) -> str:
         return f"<FlinkKafkaConsumer of {self._subscription} at {self._settings['bootstrap.servers']}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from beadline.connectors.kafka.offsets import Reset
 from beadline.connectors.kafka.properties import consumer_settings, number, truth
@@ -65,3 +66,8 @@ def auto_commit_of(properties: Mapping[str, str], default: bool) -> float | None
 def every(milliseconds: int) -> float | None:
     """How often, in seconds; a negative number means never."""
     return milliseconds / 1000 if milliseconds > 0 else None
+
+
+def keeps_its_type(schema: Any) -> bool:
+    """Whether a schema gives values of the type that it declares: Beadline's own do, others may promise too much."""
+    return type(schema).__module__.partition(".")[0] == "beadline"

@@ -24,6 +24,7 @@ from beadline.datastream.connectors.kafka_reading import (
     auto_commit_of,
     check_group,
     every,
+    keeps_its_type,
     reset_of,
     settings_of,
 )
@@ -69,6 +70,7 @@ class KafkaSource(Source):
     def __init__(self, reading: KafkaReading) -> None:
         self._reading = reading
         self._produced_type = reading.schema.get_produced_type()
+        self._keeps_its_type = keeps_its_type(reading.schema)
 
     def __repr__(self) -> str:
         return f"<KafkaSource of {self._reading.subscription} at {self._reading.settings['bootstrap.servers']}>"

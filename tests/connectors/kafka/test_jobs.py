@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from beadline.common import Configuration, SimpleStringSchema, Types, WatermarkStrategy
+from beadline.common import Configuration, Row, SimpleStringSchema, Types, WatermarkStrategy
 from beadline.common.serialization import DeserializationSchema
 from beadline.connectors.kafka.consumers import consumers
 from beadline.datastream import OutputTag, StreamExecutionEnvironment
@@ -184,6 +184,30 @@ class Numbers(DeserializationSchema):
         return int(message) if message else None
 
 
+class Pairs(DeserializationSchema):
+    """Declares rows, and gives what it was told to give."""
+
+    def __init__(self, gives: Any) -> None:
+        super().__init__()
+        self._gives = gives
+
+    def deserialize(self, message: bytes) -> Any:
+        return self._gives
+
+    def get_produced_type(self) -> Any:
+        return Types.ROW_NAMED(["name", "number"], [Types.STRING(), Types.INT()])
+
+
+def test_a_schema_of_the_users_keeps_its_promise(kafka: KafkaServer) -> None:
+    topic = new_topic(kafka)
+    write(kafka, topic, ["x"])
+    made = KafkaSource.builder().set_bootstrap_servers(kafka.address).set_topics(topic).set_bounded(LATEST)
+    (row,) = collected(environment(1), made.set_value_only_deserializer(Pairs(Row("a", 1))).build())
+    assert (row.name, row.number) == ("a", 1), "a row without names gets those of the type"
+    with pytest.raises(JobExecutionError, match="kafka"):
+        collected(environment(1), made.set_value_only_deserializer(Pairs("neither")).build())
+
+
 def test_a_record_that_cant_be_read_is_named(kafka: KafkaServer) -> None:
     topic = new_topic(kafka)
     write(kafka, topic, [1, "", "two", 3])
@@ -232,7 +256,6 @@ def test_an_old_consumer_goes_on_where_its_group_stands(kafka: KafkaServer) -> N
         "bootstrap.servers": kafka.address,
         "group.id": named("group"),
         "auto.offset.reset": "earliest",
-        "auto.commit.interval.ms": "1",
     }
 
     def consumer() -> FlinkKafkaConsumer:
