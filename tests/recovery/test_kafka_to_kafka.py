@@ -108,9 +108,10 @@ def test_a_broker_that_goes_away_and_comes_back(tmp_path: Path, drivers: list[Dr
     with KafkaServer({"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}) as broker:
         sums = Sums(broker, tmp_path, RECORDS, drivers)
         driver = sums.start(PACE)
-        for _ in range(3):
+        for time_away in range(3):
             driver.wait_for_checkpoint()
             getattr(broker, how)()
+            assert time_away or not driver.has_ended, "it went away in the middle"
             time.sleep(2)
             broker.start()
         if driver.end() != 0:
