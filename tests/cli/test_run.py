@@ -166,12 +166,12 @@ class TestHowItEnds:
         )
 
     def test_error_inside_beadline_points_at_the_line_that_called_it(self, beadline, write):
-        job = write("job.py", "import pyflink.table  # not there\n")
+        job = write("job.py", "import pyflink.fn_execution.beam  # not there\n")
 
         result = beadline("run", "--pyflink", "job.py")
 
         assert result.returncode == 1
-        assert result.stderr.splitlines()[-1] == f"  at {job}, line 1: import pyflink.table  # not there"
+        assert result.stderr.splitlines()[-1] == f"  at {job}, line 1: import pyflink.fn_execution.beam  # not there"
         assert "Traceback" not in result.stderr
 
     def test_notes_of_an_error_are_shown_and_its_cause_is_not(self, beadline, write):

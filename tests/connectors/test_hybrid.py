@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beadline.connectors.collections import CollectionSource
+from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.hybrid import ChainedSource
 from beadline.connectors.source import Part, PartSplit, Position, StepSource
-from beadline.connectors.text_files import TextFileSource
 from beadline.errors import ConfigurationError
 
 

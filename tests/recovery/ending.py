@@ -41,12 +41,12 @@ def _stop_spark(folder: Path, session: Any, newest: int) -> None:
 def _die_when_publishing(calls: int = 3) -> None:
     original, left = Sinks.publish, calls
 
-    def publish(self: Sinks, ready: list[Any]) -> None:
+    def publish(self: Sinks, ready: list[Any], **more: Any) -> Any:
         nonlocal left
         left -= bool(ready)
         if left == 0:
             os.kill(_jvm(), signal.SIGKILL)
-        original(self, ready)
+        return original(self, ready, **more)
 
     Sinks.publish = publish  # type: ignore[method-assign]
 

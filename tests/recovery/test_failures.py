@@ -37,12 +37,13 @@ def test_a_function_that_fails_in_snapshot_in_restore_in_process_and_at_close(tm
     job = Running(tmp_path, 8 * STEP, accidents={4 * STEP: "fail"}, fails_in=("snapshot", "restore", "close"))
     job.finish()
     reasons = [re.sub(r".*Sabotage: ", "", error) for error, _ in job.restarts]
-    assert reasons[:2] == ["in snapshot", "in restore"]
-    assert reasons[2].startswith("at 24")
-    assert reasons[3:] == ["in close"]
+    assert [reason for reason in reasons if reason.startswith("in ")] == ["in snapshot", "in restore", "in close"]
     assert all(start is not None and start.startswith("checkpoint ") for _, start in job.restarts)
-    error, _ = job.restarts[2]
-    assert re.search(r"operator 'KEYED PROCESS' \(subtask \d\) failed at record \(24\d, 12\d\)", error)
+    assert (tmp_path / f"accident-fail-{4 * STEP}").exists()
+    others = [error for error, _ in job.restarts if not re.search("Sabotage: in ", error)]
+    assert len(others) <= 1, "in one step with another, it is one failure"
+    for error in others:
+        assert re.search(r"operator 'KEYED PROCESS' \(subtask \d\) failed at record \(24\d, 12\d\)", error)
 
 
 @pytest.mark.spark

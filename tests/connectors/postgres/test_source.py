@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import pickle
+import time
 from typing import Any
 
 import psycopg
@@ -41,6 +42,8 @@ def drained(source: PostgresReader, rows: int = 10, parallelism: int = 2) -> lis
         found += once
         if source.finished(end):
             return found
+        if end == position:
+            time.sleep(source.poll_interval())
         position = json.loads(json.dumps(end))
     raise AssertionError("it does not end")
 

@@ -67,8 +67,9 @@ def refused(folder: Path, path: str | None, match: str, **more: Any) -> str:
 
 
 def still_files(folder: Path) -> dict[str, Any]:
-    """All files, but for the beats of drivers that are alive."""
-    return {name: found for name, found in all_files(folder).items() if "/beat-" not in name}
+    """All files, but for the beats of drivers that are alive, and what they note of their history."""
+    moving = ("/beat-", "/history", "/.history")
+    return {name: found for name, found in all_files(folder).items() if not any(part in name for part in moving)}
 
 
 # -- latest
