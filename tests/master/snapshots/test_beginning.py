@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -68,8 +69,12 @@ def refused(folder: Path, path: str | None, match: str, **more: Any) -> str:
 
 def still_files(folder: Path) -> dict[str, Any]:
     """All files, but for the beats of drivers that are alive, and what they note of their history."""
-    moving = ("/beat-", "/history", "/.history")
-    return {name: found for name, found in all_files(folder).items() if not any(part in name for part in moving)}
+    found = {}
+    for path in folder.rglob("*"):
+        name = str(path.relative_to(folder))
+        if path.is_file() and not re.search(r"/\.?(beat-|history)", name):
+            found[name] = path.read_bytes()
+    return found
 
 
 # -- latest
