@@ -245,14 +245,20 @@ PAUSED["before restoring sinks"] = (UNHEARD, Trap("before restoring sinks", 1, "
 @pytest.mark.parametrize("next_one", ["before restoring sinks", "before publishing", "after writing"])
 @pytest.mark.parametrize("point", PAUSED)
 def test_a_driver_that_was_taken_for_dead(point: str, next_one: str, tmp_path: Path) -> None:
-    """It is paused, another one takes over its job, and it wakes up in the middle of that."""
     world = World(tmp_path, consumes=next_one == "before publishing")
+    take_for_dead(world, point, next_one)
+    world.check()
+    assert world.seen() == rows(world.drive.records)
+
+
+def take_for_dead(world: World, point: str, next_one: str) -> None:
+    """A driver is paused, another one takes over its job, and it wakes up in the middle of that."""
     zombie = other = world.start(*PAUSED[point])
     try:
-        drivers.paused(zombie, tmp_path)
-        (folder,) = (tmp_path / "checkpoints").glob("*")
+        drivers.paused(zombie, world.folder)
+        (folder,) = (world.folder / "checkpoints").glob("*")
         other = world.start(Trap(next_one, 1, "pause"), path=str(folder))
-        drivers.paused(other, tmp_path)
+        drivers.paused(other, world.folder)
         drivers.go_on(zombie)
         assert drivers.ended(zombie) == FENCED
         drivers.go_on(other)
@@ -260,8 +266,6 @@ def test_a_driver_that_was_taken_for_dead(point: str, next_one: str, tmp_path: P
     finally:
         zombie.kill()
         other.kill()
-    world.check()
-    assert world.seen() == rows(world.drive.records)
 
 
 # -- anything

@@ -10,10 +10,19 @@ from typing import Any
 import pytest
 
 from tests.connectors.transactions.ledger import abort_all, visible
-from tests.master.snapshots import drivers
-from tests.master.snapshots.drivers import FENCED, FINISHED_BEFORE, KILLED, Trap
+from tests.master.snapshots.drivers import FINISHED_BEFORE, KILLED, Trap
 from tests.master.snapshots.local_jobs import KEYS, rows
-from tests.master.snapshots.test_crashes import ALL_POINTS, ONCE, PAUSED, RESTORING, SAVING, World, a_life, name_of
+from tests.master.snapshots.test_crashes import (
+    ALL_POINTS,
+    ONCE,
+    PAUSED,
+    RESTORING,
+    SAVING,
+    World,
+    a_life,
+    name_of,
+    take_for_dead,
+)
 
 KINDS = pytest.mark.parametrize("kind", ["transactions", "log"])
 POINTS = [point for point in ALL_POINTS if name_of(point) not in SAVING and "part" not in point]
@@ -91,19 +100,7 @@ def test_a_transaction_is_aborted_while_the_job_runs(aborts: tuple[int, ...], co
 @pytest.mark.parametrize("point", [point for point in PAUSED if "part" not in point])
 def test_a_driver_that_was_taken_for_dead(point: str, next_one: str, kind: str, tmp_path: Path) -> None:
     world = Outside(tmp_path, kind)
-    zombie = other = world.start(*PAUSED[point])
-    try:
-        drivers.paused(zombie, tmp_path)
-        (folder,) = (tmp_path / "checkpoints").glob("*")
-        other = world.start(Trap(next_one, 1, "pause"), path=str(folder))
-        drivers.paused(other, tmp_path)
-        drivers.go_on(zombie)
-        assert drivers.ended(zombie) == FENCED
-        drivers.go_on(other)
-        assert drivers.ended(other) == 0
-    finally:
-        zombie.kill()
-        other.kill()
+    take_for_dead(world, point, next_one)
     assert world.seen() == rows(world.drive.records)
     world.check_order()
 
