@@ -139,6 +139,8 @@ BENCHMARKS = {
     "step_stalls": script("step_stalls"),
     "growth": script("growth"),
     "kafka_source": script("kafka_source"),
+    "kafka_to_kafka": script("kafka_to_kafka"),
+    "file_formats": script("file_formats"),
 }
 LONG = ("rocksdb_large", "incremental", "savepoint", "step_stalls", "growth")
 
