@@ -16,6 +16,31 @@ from beadline.errors import ConfigurationError, SerializationError, TypeMismatch
 __all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
 
 
+class _Builder:
+    """What both builders set."""
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        if type_info is None:
+            owner = type(self).__qualname__.partition(".")[0]
+            raise TypeMismatchError(f"{owner} needs the type of a row, got None")
+        self._type_info = type_info
+        self._dialect = CsvDialect()
+        self._elements = ";"
+
+    def set_array_element_delimiter(self, delimiter: str) -> Self:
+        """What separates the elements of an array, by default a semicolon."""
+        self._elements = delimiter
+        return self
+
+    def set_quote_character(self, c: str) -> Self:
+        self._dialect = replace(self._dialect, quote=c)
+        return self
+
+    def set_escape_character(self, c: str) -> Self:
+        self._dialect = replace(self._dialect, escape=c)
+        return self
+
+
 class CsvRowDeserializationSchema(DeserializationSchema):
     """Reads a line of CSV as a row: its fields in their order. Make one with :class:`Builder`.
 
@@ -62,15 +87,11 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     def __repr__(self) -> str:
         return f"CsvRowDeserializationSchema({self._type})"
 
-    class Builder:
+    class Builder(_Builder):
         """Sets up a :class:`CsvRowDeserializationSchema`: ``Builder(Types.ROW([…])).build()``."""
 
         def __init__(self, type_info: TypeInformation) -> None:
-            if type_info is None:
-                raise TypeMismatchError("CsvRowDeserializationSchema needs the type of a row, got None")
-            self._type_info = type_info
-            self._dialect = CsvDialect()
-            self._elements = ";"
+            super().__init__(type_info)
             self._ignore = False
 
         def set_field_delimiter(self, delimiter: str) -> Self:
@@ -81,19 +102,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         def set_allow_comments(self, allow_comments: bool) -> Self:
             """Whether lines that begin with ``#`` are left out."""
             self._dialect = replace(self._dialect, comments=allow_comments)
-            return self
-
-        def set_array_element_delimiter(self, delimiter: str) -> Self:
-            """What separates the elements of an array, by default a semicolon."""
-            self._elements = delimiter
-            return self
-
-        def set_quote_character(self, c: str) -> Self:
-            self._dialect = replace(self._dialect, quote=c)
-            return self
-
-        def set_escape_character(self, c: str) -> Self:
-            self._dialect = replace(self._dialect, escape=c)
             return self
 
         def set_null_literal(self, null_literal: str) -> Self:
@@ -141,15 +149,8 @@ class CsvRowSerializationSchema(SerializationSchema):
     def __repr__(self) -> str:
         return f"CsvRowSerializationSchema({self._type})"
 
-    class Builder:
+    class Builder(_Builder):
         """Sets up a :class:`CsvRowSerializationSchema`: ``Builder(Types.ROW([…])).build()``."""
-
-        def __init__(self, type_info: TypeInformation) -> None:
-            if type_info is None:
-                raise TypeMismatchError("CsvRowSerializationSchema needs the type of a row, got None")
-            self._type_info = type_info
-            self._dialect = CsvDialect()
-            self._elements = ";"
 
         def set_field_delimiter(self, c: str) -> Self:
             """What separates fields, by default a comma."""
@@ -163,21 +164,8 @@ class CsvRowSerializationSchema(SerializationSchema):
             self._dialect = replace(self._dialect, line_end=delimiter)
             return self
 
-        def set_array_element_delimiter(self, delimiter: str) -> Self:
-            """What separates the elements of an array, by default a semicolon."""
-            self._elements = delimiter
-            return self
-
         def disable_quote_character(self) -> Self:
             self._dialect = replace(self._dialect, quote=None)
-            return self
-
-        def set_quote_character(self, c: str) -> Self:
-            self._dialect = replace(self._dialect, quote=c)
-            return self
-
-        def set_escape_character(self, c: str) -> Self:
-            self._dialect = replace(self._dialect, escape=c)
             return self
 
         def set_null_literal(self, s: str) -> Self:

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from beadline.connectors.files.pieces import Piece, paths_of, spilled, with_data
+from beadline.connectors.files.pieces import Piece, paths_of, spilled, sync_all, with_data
 from beadline.connectors.files.place import Place, publish
 from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.sink import Committer, Held
-from beadline.state.segments.files import parent, sync
+from beadline.state.segments.files import parent
 
 _LOG = logging.getLogger("beadline")
 
@@ -131,11 +131,7 @@ class FileCommitter(Committer):
 
     def make_durable(self, snapshot: Any) -> None:
         paths = paths_of(_pieces_of(Held(snapshot, [], [])))
-        new = paths - self._durable
-        for path in new:
-            sync(path)
-        for folder in {parent(path) for path in new}:
-            sync(folder)
+        sync_all(paths - self._durable)
         self._durable = paths
 
     def publisher(self) -> Callable[[Any], None]:

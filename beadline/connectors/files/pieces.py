@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.state.disks import naming
-from beadline.state.segments.files import join, local_path, read_file, write_remote
+from beadline.state.segments.files import join, local_path, parent, read_file, sync, write_remote
 
 _INLINE = 1 << 16
 _READ = 8 << 20
@@ -93,3 +93,12 @@ def with_data(piece: Piece) -> Piece:
 
 def paths_of(pieces: Iterable[Piece]) -> set[str]:
     return {piece.path for piece in pieces if piece.path is not None}
+
+
+def sync_all(paths: Iterable[str]) -> None:
+    """From now on these files, and their names, survive a crash of the machine."""
+    paths = set(paths)
+    for path in paths:
+        sync(path)
+    for folder in {parent(path) for path in paths}:
+        sync(folder)

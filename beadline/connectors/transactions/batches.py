@@ -43,12 +43,6 @@ class BatchSink(OutsideSink):
 
 
 class _BatchPlace(Outside):
-    """What is staged is all there is to make ready."""
-
-    def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
-        self.sync([Piece(*piece) for piece in part["pieces"]])
-        return part
-
     def finish(self, committable: dict[str, Any], recovering: bool) -> Fate:
         raise AssertionError("batches are written whole")
 

@@ -125,7 +125,7 @@ class OutsideCommitter(FileCommitter):
         new = [each for each in committables if each["number"] > self._visible.get(each["subtask"], -1)]
         lost = [each for each in new if each["number"] <= self._void.get(each["subtask"], -1)]
         ready = [each for each in new if each["number"] > self._void.get(each["subtask"], -1)]
-        fates = call(partial(_finish, self._outside, recovering), ready, self._weight_of)
+        fates = call(partial(self._outside.finish, recovering=recovering), ready, self._weight_of)
         for committable, fate in zip(ready, fates, strict=True):
             if fate is Fate.COMMITTED:
                 self._visible[committable["subtask"]] = committable["number"]
@@ -156,7 +156,3 @@ class OutsideCommitter(FileCommitter):
 def _number_of(committable: dict[str, Any]) -> int:
     number: int = committable["number"]
     return number
-
-
-def _finish(place: Outside, recovering: bool, committable: Any) -> Fate:
-    return place.finish(committable, recovering)

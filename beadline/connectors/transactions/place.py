@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from beadline.connectors.files.names import Names, PartName
-from beadline.connectors.files.pieces import Piece, paths_of
+from beadline.connectors.files.pieces import Piece, paths_of, sync_all
 from beadline.connectors.files.renaming import RenamedFiles
 from beadline.connectors.sink_settings import FAIL, SKIP, UNKNOWN, WRITE_AGAIN
 from beadline.connectors.transactions.contract import Entry, Fate, Log, Transactions
 from beadline.connectors.transactions.rows import unpacked
 from beadline.errors import BeadlineError, TransactionUnknownError
-from beadline.state.segments.files import parent, sync
 
 _LOG = logging.getLogger("beadline")
 
@@ -24,11 +23,10 @@ class Outside(RenamedFiles):
     """A part is ``{"subtask": …, "number": …, "pieces": […]}``, and a committable is the part and more: if what was
     made of it is lost, it can be made again."""
 
-    def sync(self, pieces: list[Piece]) -> None:
-        """Pieces that a checkpoint needs, beyond what is staged in it, must be durable."""
-        for path in paths_of(pieces):
-            sync(path)
-            sync(parent(path))
+    def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
+        """What is staged is all there is to make ready. A checkpoint needs it, so it must be durable."""
+        sync_all(paths_of(Piece(*piece) for piece in part["pieces"]))
+        return part
 
     @abstractmethod
     def finish(self, committable: dict[str, Any], recovering: bool) -> Fate:
@@ -61,10 +59,10 @@ class TransactionPlace(Outside):
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
         """Each attempt has an id of its own: what another one wrote can't be committed by mistake."""
-        pieces = [Piece(*piece) for piece in part["pieces"]]
-        self.sync(pieces)  # they are needed as long as the transaction can be aborted
+        super().make_ready(part)  # its pieces are needed as long as the transaction can be aborted
         id = f"{self._ids}{self.names.epoch}-{part['subtask']}-{part['number']}-{secrets.token_hex(2)}"
-        return {**part, "id": id, "handle": self._transactions.write(id, unpacked(pieces))}
+        rows = unpacked([Piece(*piece) for piece in part["pieces"]])
+        return {**part, "id": id, "handle": self._transactions.write(id, rows)}
 
     def finish(self, committable: dict[str, Any], recovering: bool) -> Fate:
         act = self._transactions.recover if recovering else self._transactions.commit
@@ -113,10 +111,8 @@ class LogPlace(Outside):
         self._log = log
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
-        """What is staged is all there is to make ready."""
-        if self._log.exactly_once:
-            self.sync([Piece(*piece) for piece in part["pieces"]])
-        return part
+        """What may come twice is published when its step is sealed, and no checkpoint needs it."""
+        return super().make_ready(part) if self._log.exactly_once else part
 
     def finish(self, committable: dict[str, Any], recovering: bool) -> Fate:
         entry = Entry(committable["writer"], committable["subtask"], committable["number"])

@@ -22,6 +22,7 @@ from beadline.runtime.messages import RunContext, StepHeader, SubtaskAck, Subtas
 from beadline.runtime.operators import Setup, make_operator
 from tests.graph.programs import Program
 from tests.runtime.harness import Given, Job
+from tests.runtime.operators.test_watermark_generator import SecondHighest
 from tests.timestamps import Itself
 
 hypothesis = settings(
@@ -189,22 +190,6 @@ class Behind(WatermarkGenerator):
         output.emit_watermark(event_timestamp - 1)
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None: ...
-
-
-class SecondHighest(WatermarkGenerator):
-    """Follows the second highest timestamp, at each multiple of ten and periodically: needs both as state."""
-
-    def __init__(self) -> None:
-        self.highest: list[int] = []
-
-    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
-        self.highest = sorted({*self.highest, event_timestamp})[-2:]
-        if event % 10 == 0:
-            self.on_periodic_emit(output)
-
-    def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        if len(self.highest) == 2:
-            output.emit_watermark(self.highest[0])
 
 
 class Highest(WatermarkGenerator):
