@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.connectors.sink import Held
+from beadline.errors import JobExecutionError
 
 # By the sink's uid: {"staged": …, "committables": […]}; of a checkpoint that is not written yet {"staged": …, "due":
 # [[number, part], …]}.
@@ -32,6 +36,48 @@ class Output:
 
 def held_of(data: Any) -> Held:
     return Held(data["staged"], [part for _, part in data.get("due", ())], data.get("committables", []))
+
+
+def with_sink_data(snapshot: Snapshot, data: SinkData) -> Snapshot:
+    """The snapshot with other data of the sinks."""
+    operators = (
+        replace(operator, committables=data[operator.uid]) if operator.uid in data else operator
+        for operator in snapshot.operators
+    )
+    return replace(snapshot, operators=tuple(operators))
+
+
+class Turns:
+    """Output that leaves in order is published by one thread at a time: a savepoint publishes what the publisher may be
+    publishing, and may not overtake it.
+
+    After a publication that failed there is none, until the job has gone back to a checkpoint: what is newer would be
+    the newest that is visible, and what failed would count as visible too.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._broken_off: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<Turns: {len(self._broken_off)} sinks broken off>"
+
+    @contextlib.contextmanager
+    def taken(self, uid: str, recovering: bool) -> Iterator[None]:
+        """While a sink's output is published.
+
+        :param recovering: whether it is the output of the checkpoint that the job goes back to
+        """
+        with self._lock:
+            if uid in self._broken_off and not recovering:
+                raise JobExecutionError("earlier output could not be published, and this must not overtake it")
+            self._broken_off.add(uid)
+            yield
+            self._broken_off.remove(uid)
+
+    def begin_again(self) -> None:
+        """The job has gone back, and all that its checkpoint holds is visible."""
+        self._broken_off.clear()
 
 
 class Promises:

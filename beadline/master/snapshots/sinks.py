@@ -14,7 +14,6 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ from beadline.connectors.sink_settings import MAX_STAGED
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import SinkSpec
 from beadline.master.snapshots.calls import Calls
-from beadline.master.snapshots.outputs import Output, Promises, SinkData, held_of
+from beadline.master.snapshots.outputs import Output, Promises, SinkData, Turns, held_of, with_sink_data
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
 
@@ -62,8 +61,7 @@ class Sinks:
         # Checkpoints that are written at the same time hold the same output: it is pre-committed once.
         self._precommitting = threading.Lock()
         self._changing = threading.Lock()
-        # A savepoint publishes what the publisher may be publishing, and may not overtake it.
-        self._publishing = threading.Lock()
+        self._turns = Turns()
         # What can't become visible any more, by identity, until the master thread hears of it.
         self._lost: dict[int, Any] = {}
         self._final = self._last_is_taken = self._told_full = False
@@ -269,7 +267,7 @@ class Sinks:
 
     def precommitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot as a checkpoint stores it. Runs alongside the steps."""
-        return _with(snapshot, self.precommit(snapshot.committables()))
+        return with_sink_data(snapshot, self.precommit(snapshot.committables()))
 
     def portable(self, snapshot: Snapshot, commits: bool) -> Snapshot:
         """The snapshot for a savepoint, which outlives what is staged. Runs alongside the steps.
@@ -297,7 +295,7 @@ class Sinks:
                 "staged": committer.portable(held["staged"], parts),
                 "committables": list(map(committer.portable_committable, committables)),
             }
-        return _with(snapshot, stored)
+        return with_sink_data(snapshot, stored)
 
     def completed(self, checkpoint: int) -> list[tuple[str, Any]]:
         """What is to be published now that a checkpoint has completed: :meth:`publish`, then :meth:`published`."""
@@ -309,12 +307,15 @@ class Sinks:
         return [(output.uid, output.committable) for output in ready]
 
     def publish(self, ready: list[tuple[str, Any]], recovering: bool = False) -> list[tuple[str, Any]]:
-        """Make output visible. Runs alongside the steps; may be repeated. Gives what is lost."""
+        """Make output visible. Runs alongside the steps; may be repeated. Gives what is lost.
+
+        :param recovering: whether the job goes back to a checkpoint, and this is the output that it holds
+        """
         found = []
         for uid, committer in self._committers.items():
             own = [committable for owner, committable in ready if owner == uid]
             if own:
-                with self._publishing if committer.in_order else contextlib.nullcontext():
+                with self._turns.taken(uid, recovering) if committer.in_order else contextlib.nullcontext():
                     lost = committer.publish(own, partial(self._call, uid, "publish"), recovering)
                 found += [(uid, committable) for committable in lost]
         self._lost.update((id(committable), committable) for _, committable in found)
@@ -362,6 +363,7 @@ class Sinks:
             lost = [committable for _, committable in found]
             if lost:
                 self._hand_out(uid, committer.again(lost, lost))
+        self._turns.begin_again()
         self._lost.clear()
         self.tidy(idle=True)
 
@@ -388,12 +390,3 @@ class Sinks:
                 discard = False  # another driver may have the job, and need what this one staged
         for uid, committer in self._committers.items():
             committer.close(discard and not self.promises.to_keep(uid))
-
-
-def _with(snapshot: Snapshot, data: SinkData) -> Snapshot:
-    """The snapshot with other data of the sinks."""
-    operators = (
-        replace(operator, committables=data[operator.uid]) if operator.uid in data else operator
-        for operator in snapshot.operators
-    )
-    return replace(snapshot, operators=tuple(operators))

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -201,6 +202,36 @@ def test_a_two_phase_commit_sink_writes_every_record_once(aborts: int, tmp_path:
     assert sorted(int(n) for path in out.glob("out.*") for n in path.read_text().split()) == NUMBERS
     assert len(list(out.glob("aborted-*"))) == aborts
     assert [path.name for path in out.glob(".*")] == [".beadline-other"], "what it left open is ended, and no more"
+
+
+class FailsSlowly(Files):
+    """Fails to commit once, when later transactions wait for their turn."""
+
+    def commit(self, transaction: str) -> None:
+        marker = Path(self._folder, "failed-slowly")
+        if not marker.exists():
+            marker.touch()
+            wait_for_transactions(Path(self._folder))
+            raise OSError("the system is away for a moment")
+        super().commit(transaction)
+
+
+def wait_for_transactions(folder: Path) -> None:
+    """Several checkpoints have been written meanwhile, and want to publish."""
+    deadline = time.monotonic() + 30
+    while len(list(folder.glob(".*"))) < 8 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+
+
+def test_nothing_overtakes_a_commit_that_failed(tmp_path: Path) -> None:
+    """What comes after it would pass for the newest that is visible, and this one for visible too."""
+    out = tmp_path / "out"
+    out.mkdir()
+    env = environment(tmp_path, execution__checkpointing__max_concurrent_checkpoints="4")
+    env.from_collection(NUMBERS, Types.INT()).add_sink(FailsSlowly(out))
+    env.execute()
+    assert sorted(int(n) for path in out.glob("out.*") for n in path.read_text().split()) == NUMBERS
 
 
 def test_a_transaction_that_is_too_old_may_be_given_up(
