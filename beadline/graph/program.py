@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
+from beadline.common.secrets import HIDDEN, is_secret, without_passwords
 from beadline.graph.specs import Forward, Partitioning, Rebalance
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 #: What a job is called that nobody gave a name. Many programs share it, so it says nothing about which one it is.
 DEFAULT_JOB_NAME = "Flink Streaming Job"
 
-_SECRET = re.compile(r"--?[\w.-]*(password|passwd|secret|token|api-?key|access-?key|credential)[\w.-]*", re.IGNORECASE)
-_HIDDEN = "****"
 
 
 @dataclass(frozen=True)
@@ -62,13 +60,14 @@ def _without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
     hide = False
     for argument in arguments:
         name, equals, _ = argument.partition("=")
+        names_secret = argument.startswith("-") and is_secret(name)
         if hide and not argument.startswith("-"):
-            kept.append(_HIDDEN)
-        elif equals and _SECRET.fullmatch(name):
-            kept.append(f"{name}={_HIDDEN}")
+            kept.append(HIDDEN)
+        elif equals and names_secret:
+            kept.append(f"{name}={HIDDEN}")
         else:
-            kept.append(argument)
-        hide = not equals and _SECRET.fullmatch(argument) is not None
+            kept.append(without_passwords(argument))
+        hide = not equals and names_secret
     return tuple(kept)
 
 

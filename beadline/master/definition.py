@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
@@ -32,6 +32,7 @@ _stops = False
 class JobSettings:
     """How a job runs.
 
+    :ivar options: what the user has set, by key, for people to look at; with passwords and all
     :ivar clock: what time it is, in milliseconds since 1970; it may jump
     :ivar monotonic: how much time has passed, in milliseconds since whenever; for all that waits or expires
     """
@@ -44,6 +45,7 @@ class JobSettings:
     backend: BackendSettings = field(default_factory=BackendSettings)
     sinks: SinkSettings = field(default_factory=SinkSettings)
     dependencies: Dependencies = field(default_factory=Dependencies)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     clock: Clock = lambda: int(time.time() * 1000)
     monotonic: Clock = lambda: int(time.monotonic() * 1000)
 

@@ -71,16 +71,17 @@ class JobMaster:
         self.end: End | None = None
         self.kept = False
         self.runtime_ms = 0
+        self.started_at, self.ended_at = settings.clock(), 0
         self.guarantee = guarantee_of(self.plan, settings)
-        self._job = Job(self.plan, engine, settings, self.home, acceptance)
+        self.job = Job(self.plan, engine, settings, self.home, acceptance)
         self._engine = engine
         self._settings = settings
         self.news = NewsStream(self.home.storage, watchers)
-        self._results = Results(self.plan, on_collected, self.news, self._job.exactly_once)
+        self._results = Results(self.plan, on_collected, self.news, self.job.exactly_once)
         self._failures = Failures(settings, self.news)
         self._life = Life()
         self._running: Running | None = None  # from when it is prepared
-        self._number = 1
+        self.attempt = 1
         self._restart_at = 0.0
         self._began = False
         self._inbox = Inbox()
@@ -121,7 +122,7 @@ class JobMaster:
         self._asked = end
         self._at_once.set()
         self._inbox.put(Wake())
-        self._engine.cancel(self._job.group)
+        self._engine.cancel(self.job.group)
 
     def trigger(
         self,
@@ -159,6 +160,10 @@ class JobMaster:
         if self.end is End.SUSPENDED:
             return 0 if self.kept and not self._at_once.is_set() else _TERMINATED
         return 0 if self.error is None else 1
+
+    @property
+    def state(self) -> State:
+        return self._life.state
 
     @property
     def execution(self) -> str | None:
@@ -214,13 +219,14 @@ class JobMaster:
         self._tell(end.status, end.text if error is None else f"{end.text}: {first_line(error)}")
         self.news.close()
         try:
-            self.kept = clear_up(self._job, self._running, end, self._began)
+            self.kept = clear_up(self.job, self._running, end, self._began)
         except BaseException as problem:
             if error is None:
                 end, error = End.FAILED, problem
             else:
                 _LOG.warning("cleaning up after the job failed: %s", first_line(problem))
         self.runtime_ms = int((time.monotonic() - started) * 1000)
+        self.ended_at = self._settings.clock()
         try:
             self._end(end, error)
         finally:
@@ -277,25 +283,25 @@ class JobMaster:
         for warning in [*self._engine.warnings(), *self._settings.checkpoints.warnings]:
             self._results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
-        self._running = Running(self._job, self._results, self.news, self._inbox.put, self._at_once.is_set)
+        self._running = Running(self.job, self._results, self.news, self._inbox.put, self._at_once.is_set)
 
     def _restore(self) -> None:
         running = self._running
         assert running is not None
         restored: int | None = None
-        if self._number == 1:
-            restored = restoring.begin(self._job, running)
+        if self.attempt == 1:
+            restored = restoring.begin(self.job, running)
             self._began = True
         elif self._settings.checkpoints.enabled:
-            restored = restoring.go_back(self._job, running, self._number)
+            restored = restoring.go_back(self.job, running, self.attempt)
         else:
-            restoring.go_on(running, self._number)
-        if self._number > 1:
+            restoring.go_on(running, self.attempt)
+        if self.attempt > 1:
             self._become(JobStatus.RUNNING)
             self._settings.restart.running(self._settings.monotonic())
         assert running.execution is not None
         step = running.execution.truth.step
-        self.news.tell(ExecutionStarted(self._settings.clock(), self._number, restored, step))
+        self.news.tell(ExecutionStarted(self._settings.clock(), self.attempt, restored, step))
 
     def _execute(self) -> End | None:
         running = self._running
@@ -348,12 +354,12 @@ class JobMaster:
             return self._ended_without_checkpoint(error)
         running.do(running.checkpoints.job_failed())
         latest = max((each.id for each in running.checkpoints.coordinator.completed), default=None)
-        delay_ms = self._failures.delay_ms(self._number, error, running.poison, running.has_sealed, latest)
+        delay_ms = self._failures.delay_ms(self.attempt, error, running.poison, running.has_sealed, latest)
         self._life.to(State.RESTARTING)
         self._become(JobStatus.RESTARTING)
         self._restart_at = time.monotonic() + delay_ms / 1000
         running.stepper.quiet()
-        self._number += 1
+        self.attempt += 1
         return None
 
     def _ended_without_checkpoint(self, error: BaseException) -> End:

@@ -134,6 +134,7 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         backend=_backend(configuration),
         sinks=SinkSettings.from_configuration(configuration),
         dependencies=dependencies or Dependencies(),
+        options=configuration.to_dict(),
     )
 
 
