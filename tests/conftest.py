@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     for store in list(stores.RocksStore.open) if stores is not None else ():
         with contextlib.suppress(Exception):  # a test may have taken its folder away
             store._disconnect()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Jobs of tests register in a folder of their own, and not among those of whoever runs the tests. Programs that
+    tests start find it too."""
+    folder = tmp_path_factory.mktemp("state-directory")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BEADLINE_STATE_DIR", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

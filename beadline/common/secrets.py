@@ -13,7 +13,7 @@ HIDDEN = "****"
 
 _NAMES = re.compile(
     r"password|passwd|passphrase|secret|token|api-?key|access-?key|service-?key|account\.key|credential|"
-    r"auth-params|basic-auth|jaas\.config|http-headers|private-?key",
+    r"auth-params|basic[.-]auth|auth\.user\.info|jaas\.config|http-headers|private-?key",
     re.IGNORECASE,
 )
 # user:password@ in a URL; password=… in a URL's query, a list of settings or a command line.

@@ -25,6 +25,7 @@ from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Edge, Forward, Node, SourceSpec, Spec
 from beadline.master import definition, engines
 from beadline.master.client.control import MasterControl
+from beadline.master.client.presence import presence
 from beadline.master.client.signals import guard, wait_for_end
 from beadline.master.job import JobMaster
 from beadline.master.reporting import telling
@@ -287,8 +288,10 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             _LOG.warning("set_python_executable(%r) has no effect: the local engine runs functions here", executable)
         elif executable is not None:
             os.environ["PYSPARK_PYTHON"] = executable
-        master = JobMaster(plan, engines.make_engine(engine), settings, collected, list(self._watchers), beginning)
+        watchers = list(self._watchers)
+        master = JobMaster(plan, engines.make_engine(engine), settings, collected, watchers, beginning, presence.leave)
         guard.take_over()
+        presence.enter(master, engine)
         master.start()
         return MasterControl(master)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 DEFAULT_JOB_NAME = "Flink Streaming Job"
 
 
-
 @dataclass(frozen=True)
 class Program:
     """Where a job comes from.

@@ -15,6 +15,7 @@ from beadline.connectors.source import StepSource
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SourceSpec
+from beadline.master.client.rest_settings import RestSettings
 from beadline.master.engines.engine import Engine
 from beadline.master.failures import PoisonSettings
 from beadline.master.shipping.dependencies import Dependencies
@@ -46,6 +47,7 @@ class JobSettings:
     sinks: SinkSettings = field(default_factory=SinkSettings)
     dependencies: Dependencies = field(default_factory=Dependencies)
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rest: RestSettings = field(default_factory=RestSettings)
     clock: Clock = lambda: int(time.time() * 1000)
     monotonic: Clock = lambda: int(time.monotonic() * 1000)
 

@@ -49,8 +49,8 @@ _TERMINATED = 128 + 15
 
 
 class JobMaster:
-    """Runs one job. ``kept``: checkpoints outlive it; ``comparison``: of the program with the snapshot it starts
-    from."""
+    """Runs one job. ``kept``: checkpoints outlive it; ``comparison``: of the program with the snapshot it starts from;
+    ``at_end`` is called when it has ended, before those who wait for it are told, and must not raise."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class JobMaster:
         on_collected: Callable[[str, list[Any]], None] | None = None,
         watchers: Iterable[Watcher] = (),
         beginning: Beginning | None = None,
+        at_end: Callable[[JobMaster], None] | None = None,
     ) -> None:
         acceptance = Acceptance(plan, settings.checkpoints.ignore_unclaimed_state)
         self.home = Home(settings.checkpoints, plan.job_name, acceptance, plan.program, beginning)
@@ -76,6 +77,7 @@ class JobMaster:
         self.job = Job(self.plan, engine, settings, self.home, acceptance)
         self._engine = engine
         self._settings = settings
+        self._at_end = at_end
         self.news = NewsStream(self.home.storage, watchers)
         self._results = Results(self.plan, on_collected, self.news, self.job.exactly_once)
         self._failures = Failures(settings, self.news)
@@ -231,6 +233,8 @@ class JobMaster:
             self._end(end, error)
         finally:
             self.home.storage.let_go()
+            if self._at_end is not None:
+                self._at_end(self)
             life.jobs.pop(self, None)
             self._life.to(State.ENDED)
             self._done.set()

@@ -15,6 +15,8 @@ from beadline.connectors import sink_settings
 from beadline.connectors.sink_settings import SinkSettings
 from beadline.errors import ConfigurationError
 from beadline.master import engines, failures
+from beadline.master.client import rest_settings
+from beadline.master.client.rest_settings import RestSettings
 from beadline.master.definition import JobSettings
 from beadline.master.shipping.dependencies import Dependencies, PythonArchive, Requirements, python_file
 from beadline.master.upkeep.pacing import Limits
@@ -71,6 +73,7 @@ _EFFECTIVE = {
     *failures.POISON_KEYS,
     *sink_settings.KEYS,
     *restart.KEYS,
+    *rest_settings.KEYS,
 }
 # Options set to their only supported value: no warning.
 _AS_IT_IS: dict[str, tuple[Any, ...]] = {
@@ -134,6 +137,7 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         backend=_backend(configuration),
         sinks=SinkSettings.from_configuration(configuration),
         dependencies=dependencies or Dependencies(),
+        rest=RestSettings.from_configuration(configuration),
         options=configuration.to_dict(),
     )
 
