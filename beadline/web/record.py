@@ -39,6 +39,16 @@ class Edge(Plain):
 
 
 @dataclass
+class Metrics(Plain):
+    """Of the user's functions, by full name: those of a subtask, or added up over the whole job."""
+
+    counters: dict[str, int] = field(default_factory=dict)
+    meters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    distributions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    gauges: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
 class Subtask(Plain):
     """One parallel instance of an operator. Totals count from the start of this driver, and count sealed steps only;
     rates are over the last seconds.
@@ -46,14 +56,17 @@ class Subtask(Plain):
     :ivar busy: the share of the last seconds in which it worked, from 0 to 1
     :ivar busy_ms: how long it has worked in all; ``idle_ms`` is the rest of the time that the job ran
     :ivar worker: the id of the worker that ran it last, see :class:`Worker`
+    :ivar metrics: of the user's functions, ``None`` if they have none
     """
 
     index: int
     records_in: int = 0
     records_out: int = 0
+    bytes_in: int = 0
     bytes_out: int = 0
     records_in_per_second: float = 0.0
     records_out_per_second: float = 0.0
+    bytes_in_per_second: float = 0.0
     bytes_out_per_second: float = 0.0
     busy: float = 0.0
     busy_ms: int = 0
@@ -62,6 +75,7 @@ class Subtask(Plain):
     keys: int = 0
     state_bytes: int = 0
     worker: str | None = None
+    metrics: Metrics | None = None
 
 
 @dataclass
@@ -100,6 +114,15 @@ class Vertex(Plain):
         """The mean of its subtasks."""
         return sum(subtask.busy for subtask in self.subtasks) / len(self.subtasks) if self.subtasks else 0.0
 
+    @property
+    def counters(self) -> dict[str, int]:
+        """The user's counters, added up over all subtasks."""
+        found: dict[str, int] = {}
+        for subtask in self.subtasks:
+            for name, value in subtask.metrics.counters.items() if subtask.metrics is not None else ():
+                found[name] = found.get(name, 0) + value
+        return found
+
     def total(self, name: str) -> Any:
         """The sum of one number over all subtasks."""
         return sum(getattr(subtask, name) for subtask in self.subtasks)
@@ -129,6 +152,7 @@ class Checkpoint(Plain):
     :ivar taken_at: when that step was sealed: until then it waited, which is its alignment
     :ivar size: what was written for it; ``full_size`` is all the state that it refers to
     :ivar in_flight: the running step that it has overtaken, if it is unaligned
+    :ivar format: of a savepoint: CANONICAL or NATIVE
     :ivar discarded: it is not there any more, because newer ones have replaced it
     """
 
@@ -147,6 +171,7 @@ class Checkpoint(Plain):
     reason: str | None = None
     failure: str | None = None
     discarded: bool = False
+    format: str | None = None
     operators: list[OperatorState] = field(default_factory=list)
 
     @property
@@ -174,7 +199,7 @@ class Failure(Plain):
 
     :ivar error: in a line; ``name`` is the class of what was raised, the user's if user code raised it
     :ivar traceback: the user's line on top, then the frames of the user's code, then the cause
-    :ivar operator: the name of the operator that failed, if one did, with the ``subtask``
+    :ivar operator: the name of the operator that failed, if one did, with the ``subtask`` and ``worker`` if known
     :ivar restarted_from: where the next execution starts; ``None`` if there is none
     """
 
@@ -186,6 +211,7 @@ class Failure(Plain):
     operator: str | None = None
     subtask: int | None = None
     record: str | None = None
+    worker: str | None = None
     restarted_from: str | None = None
 
 
@@ -197,6 +223,8 @@ class Start(Plain):
     attempt: int = 1
     checkpoint: int | None = None
     step: int = 0
+    path: str | None = None
+    savepoint: bool = False
 
 
 @dataclass
@@ -273,16 +301,6 @@ class Settings(Plain):
     options: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, str] = field(default_factory=dict)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-
-
-@dataclass
-class Metrics(Plain):
-    """Of the user's functions, added up over all subtasks, by full name."""
-
-    counters: dict[str, int] = field(default_factory=dict)
-    meters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    distributions: dict[str, dict[str, Any]] = field(default_factory=dict)
-    gauges: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
