@@ -38,7 +38,7 @@ help: ## list the commands
 
 .PHONY: demo
 demo: java $(INSTALLED) ## run the demonstration
-	@$(BIN)/python -m beadline.cli.demo
+	@$(BIN)/python -m beadline.cli.main playground
 
 .PHONY: test
 test: java $(INSTALLED) ## check style, types and imports, then run all tests

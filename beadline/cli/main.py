@@ -11,6 +11,7 @@ import typer
 import beadline
 from beadline.cli import script as program
 from beadline.cli.kafka import app as kafka_app
+from beadline.cli.playground.command import playground
 from beadline.cli.prepare import prepare
 from beadline.cli.savepoint import app as savepoint_app
 from beadline.master import engines
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.add_typer(savepoint_app)
 app.add_typer(kafka_app)
 app.command()(prepare)
+app.command()(playground)
 
 
 def _show_version(wanted: bool) -> None:
@@ -100,20 +102,6 @@ def run(
     if verbose:
         os.environ[VERBOSE] = "1"
     program.run_program(script, args or [], options, pyflink)
-
-
-@app.command()
-def demo(
-    shifts: Annotated[
-        int, typer.Option("--shifts", metavar="N", min=1, help="How many shifts to run, of 288,000 beads each.")
-    ] = 12,
-    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the workers while the job runs.")] = True,
-) -> None:
-    """Count the beads of a necklace factory on a local Spark, and watch."""
-    # Spark is imported when it is needed: the other commands answer at once.
-    from beadline.cli.demo import run_demo
-
-    raise typer.Exit(run_demo(shifts, kill))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,245 @@
+"""What happens in the playground, act by act. Each act waits until the job shows that it is well."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from beadline.cli.playground.driver import Driver, command
+from beadline.cli.playground.journal import JournalReader
+from beadline.cli.playground.outcome import Output
+from beadline.cli.playground.progress import Act, Progress
+from beadline.cli.playground.view import View
+from beadline.errors import BeadlineError
+
+PROGRAMS = Path(__file__).parent / "programs"
+FIRST, SECOND = PROGRAMS / "click_count.py", PROGRAMS / "click_count_2.py"
+_PATIENCE = 120.0
+_LOOK_EVERY = 0.1
+_KILLS = 10
+_STEPS_AFTER_KILL = 6
+
+
+class StoryFailed(BeadlineError):
+    """The job did not do what it should; the message says what was waited for, and what the driver said last."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the story plays.
+
+    :ivar folder: for everything that it writes
+    :ivar engine: ``spark`` or ``local``
+    :ivar arguments: what the program is told: where clicks come from, and where results go
+    :ivar windows: how many windows must come between two acts
+    """
+
+    folder: Path
+    engine: str
+    arguments: tuple[str, ...]
+    output: Output
+    windows: int = 4
+
+
+class Story:
+    """Starts, kills, stops, rescales and upgrades one job."""
+
+    def __init__(self, stage: Stage, progress: Progress, view: View) -> None:
+        self._stage = stage
+        self._progress = progress
+        self._view = view
+        self._drivers: list[Driver] = []
+        self._journal = JournalReader(stage.folder / "journal")
+
+    @staticmethod
+    def acts(engine: str, upgrade: bool) -> list[Act]:
+        """What will happen. On the local engine there are no workers: the driver does their work."""
+        where = "Spark" if engine == "spark" else "the local engine"
+        titles = [f"start a click count on {where}"]
+        titles += ["kill -9 the workers"] if engine == "spark" else []
+        titles += ["kill -9 the driver, resume"]
+        if upgrade:
+            titles += ["stop with a savepoint", "resume with 4 subtasks, not 2"]
+            titles += ["compare an upgraded program with the state", "resume with the upgraded program"]
+        return [Act(title) for title in titles]
+
+    def run(self) -> None:
+        """Play all acts. Afterwards the job runs, in its newest version."""
+        acts = iter(self._progress.acts)
+        self._play(next(acts), self._start)
+        if self._stage.engine == "spark":
+            self._play(next(acts), self._kill_workers)
+        self._play(next(acts), self._kill_driver)
+        snapshot = ""
+        if not any(act.began is None for act in self._progress.acts):
+            return
+
+        def stop() -> str:
+            nonlocal snapshot
+            snapshot, text = self._stop()
+            return text
+
+        self._play(next(acts), stop)
+        self._play(next(acts), lambda: self._resume(FIRST, 4, snapshot))
+        self._play(next(acts), lambda: self._compare(stop, lambda: snapshot))
+        self._play(next(acts), lambda: self._resume(SECOND, 4, snapshot))
+
+    def stay(self) -> None:
+        """Go on counting until somebody presses Ctrl-C."""
+        while True:
+            self._look()
+            time.sleep(_LOOK_EVERY)
+
+    def stop(self) -> None:
+        """End the job in order: what it has counted is published."""
+        self._stop()
+
+    def close(self) -> None:
+        """See that no process is left."""
+        for driver in self._drivers:
+            driver.close()
+
+    # -- the acts
+
+    def _start(self) -> str:
+        self._launch(FIRST, "-p", "2")
+        self._wait_for_windows(self._stage.windows)
+        return f"{self._stage.windows} windows are right"
+
+    def _kill_workers(self) -> str:
+        """Kill them until it hurts: an idle worker would be replaced without anybody noticing."""
+        reruns = self._progress.reruns
+        for _ in range(_KILLS):
+            self._wait(lambda: self._progress.workers, "the next step")
+            killed = self._driver.kill_workers(self._progress.workers)
+            steps = self._progress.steps
+            if not killed:
+                continue
+            self._note(f"kill -9 {' '.join(map(str, killed))}: workers are gone, and their copies of the state")
+            killed_at = time.monotonic()
+            self._wait(
+                lambda: self._progress.reruns > reruns or self._progress.steps >= steps + _STEPS_AFTER_KILL,  # noqa: B023
+                "a step after the workers were killed",
+            )
+            if self._progress.reruns > reruns:
+                break
+        else:
+            raise StoryFailed(f"the workers were killed {_KILLS} times, and no step had to be run again")
+        took = time.monotonic() - killed_at
+        self._note(f"the step they were in was run again from the same state, and was sealed {took:.1f} s later")
+        self._wait_for_windows(self._stage.windows)
+        return f"recovered in {took:.1f} s, {self._progress.reruns - reruns} step run again"
+
+    def _kill_driver(self) -> str:
+        before = self._progress.outcome.complete
+        self._note(f"kill -9 {self._driver.pid}: the driver is gone, and with it everything that was in memory")
+        self._driver.kill()
+        killed_at = time.monotonic()
+        self._note("beadline run -s latest: another driver goes on from the last checkpoint")
+        self._launch(FIRST, "-p", "2", "-s", "latest")
+        self._wait_for_windows(1)
+        took = time.monotonic() - killed_at
+        self._note(f"the first new window came {took:.1f} s after the kill; clicks that waited are being counted")
+        self._wait_for_windows(self._stage.windows)
+        return f"recovered in {took:.1f} s, {self._progress.outcome.complete - before} windows since"
+
+    def _stop(self) -> tuple[str, str]:
+        """Tell the driver to end. It takes a last checkpoint, from which a job with another parallelism can go on."""
+        self._driver.terminate()
+        self._wait_for_end()
+        return self._progress.snapshot, f"the last one is {Path(self._progress.snapshot).name}"
+
+    def _resume(self, program: Path, parallelism: int, snapshot: str) -> str:
+        self._launch(program, "-p", str(parallelism), "-s", snapshot)
+        self._wait_for_windows(self._stage.windows)
+        return f"{self._progress.outcome.complete} windows are right"
+
+    def _compare(self, stop: Callable[[], str], snapshot: Callable[[], str]) -> str:
+        stop()
+        arguments = ["-D", f"beadline.engine={self._stage.engine}", "-p", "4"]
+        diff = command("savepoint", "diff", *arguments, snapshot(), str(SECOND), *self._program_arguments())
+        done = subprocess.run(diff, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise StoryFailed(f"beadline savepoint diff ended with {done.returncode}:\n{done.stderr}")
+        self._view.show(f"$ beadline savepoint diff {snapshot()} {SECOND.name}\n{done.stdout.rstrip()}\n")
+        kinds = [kind for kind in ("restored", "migrated", "new") if kind in done.stdout]
+        return f"its state is {', '.join(kinds)}"
+
+    # -- how
+
+    def _play(self, act: Act, play: Callable[[], str]) -> None:
+        act.begin()
+        self._view.begin(act)
+        act.end(play())
+        self._look()
+        self._view.end(act)
+
+    @property
+    def _driver(self) -> Driver:
+        return self._drivers[-1]
+
+    def _launch(self, program: Path, *options: str) -> None:
+        folder = self._stage.folder
+        settings = [
+            "-D",
+            f"execution.checkpointing.dir={folder / 'checkpoints'}",
+            "-D",
+            f"execution.checkpointing.savepoint-dir={folder / 'savepoints'}",
+            "-D",
+            f"beadline.engine={self._stage.engine}",
+            "-D",
+            "beadline.step.first-records=100000",  # what has waited is read in one step
+        ]
+        log = folder / f"driver-{len(self._drivers) + 1}.log"
+        self._progress.driver = "starts…"
+        starts = self._progress.starts
+        driver = Driver([*settings, *options, str(program), *self._program_arguments()], log)
+        self._drivers.append(driver)
+        self._progress.driver = f"pid {driver.pid}"
+        self._wait(lambda: self._progress.starts > starts, "the driver to start the job")
+
+    def _program_arguments(self) -> Sequence[str]:
+        return [*self._stage.arguments, "--journal", str(self._stage.folder / "journal")]
+
+    def _note(self, text: str) -> None:
+        self._progress.notes.append(text)
+        self._view.note(text)
+
+    def _wait_for_windows(self, number: int) -> None:
+        """Wait until so many more windows are published."""
+        goal = self._progress.outcome.complete + number
+        self._wait(lambda: self._progress.outcome.complete >= goal, f"window {goal - 1}")
+
+    def _wait(self, condition: Callable[[], object], what: str, patience: float = _PATIENCE) -> None:
+        deadline = time.monotonic() + patience
+        while not condition():
+            self._look()
+            if condition():
+                return
+            if not self._driver.running:
+                self._look()
+                code, words = self._driver.exit_code, self._driver.last_words()
+                raise StoryFailed(f"the driver ended with {code} while {what} was awaited; it said:\n{words}")
+            if time.monotonic() > deadline:
+                words = self._driver.last_words()
+                raise StoryFailed(f"{what} did not come within {patience:.0f} s; the driver said:\n{words}")
+            time.sleep(_LOOK_EVERY)
+
+    def _wait_for_end(self) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while self._driver.running and time.monotonic() < deadline:
+            self._look()
+            time.sleep(_LOOK_EVERY)
+        self._look()
+        if self._driver.exit_code != 0:
+            raise StoryFailed(f"the driver ended with {self._driver.exit_code}:\n{self._driver.last_words()}")
+
+    def _look(self) -> None:
+        """See what is new."""
+        for event in self._journal.new():
+            self._progress.heard(event)
+        self._progress.outcome.add(self._stage.output.new())
+        self._view.refresh()
