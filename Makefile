@@ -37,7 +37,7 @@ help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-16s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: java $(INSTALLED) ## run the demonstration
+demo: java $(INSTALLED) ## kill, stop, rescale and upgrade a job, and see that it counts right
 	@$(BIN)/python -m beadline.cli.main playground
 
 .PHONY: test
