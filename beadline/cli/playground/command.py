@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ def playground(
         bool, typer.Option("--kafka", help="From Kafka to Kafka, on a broker that is started for it.")
     ] = False,
     stay: Annotated[bool, typer.Option("--stay", help="Let the job run on at the end, until Ctrl-C.")] = False,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the dashboard, if there is a screen to open it on.")
+    ] = True,
     engine: Annotated[
         str,
         typer.Option("--engine", metavar="ENGINE", help="What runs the job: spark, or local, which needs no Java."),
@@ -45,10 +49,12 @@ def playground(
         raise typer.BadParameter(f"--engine {engine}: it must be {' or '.join(engines.ALL)}.")
     from rich.console import Console
 
-    raise typer.Exit(play(Console(), engine, kafka, stay, upgrade, windows))
+    raise typer.Exit(play(Console(), engine, kafka, stay, upgrade, windows, open_browser and has_screen()))
 
 
-def play(console: Console, engine: str, kafka: bool, stay: bool, upgrade: bool, windows: int) -> int:
+def play(
+    console: Console, engine: str, kafka: bool, stay: bool, upgrade: bool, windows: int, open_browser: bool
+) -> int:
     """Play everything in a folder that is gone afterwards. Gives the exit code."""
     # Other commands answer at once: this one imports what it needs when it is called.
     from beadline.cli.playground.driver import remove_at_the_end
@@ -63,7 +69,7 @@ def play(console: Console, engine: str, kafka: bool, stay: bool, upgrade: bool, 
         folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="beadline-playground-")))
         remove_at_the_end(folder)
         try:
-            stage = cleanup.enter_context(_stage(folder, engine, kafka, windows))
+            stage = cleanup.enter_context(_stage(folder, engine, kafka, windows, open_browser))
             with view_of(progress, console) as view:
                 story = Story(stage, progress, view)
                 cleanup.callback(story.close)
@@ -83,8 +89,13 @@ def play(console: Console, engine: str, kafka: bool, stay: bool, upgrade: bool, 
     return 0 if right else 1
 
 
+def has_screen() -> bool:
+    """Whether a browser could show something here."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
 @contextlib.contextmanager
-def _stage(folder: Path, engine: str, kafka: bool, windows: int) -> Iterator[Stage]:
+def _stage(folder: Path, engine: str, kafka: bool, windows: int, open_browser: bool) -> Iterator[Stage]:
     from beadline.cli.playground.outcome import FilesOutput, KafkaOutput
     from beadline.cli.playground.story import Stage
 
@@ -92,7 +103,7 @@ def _stage(folder: Path, engine: str, kafka: bool, windows: int) -> Iterator[Sta
         output = folder / "counts"
         started = str(int(time.time() * 1000))
         arguments = ("--started", started, "--output", str(output))
-        yield Stage(folder, engine, arguments, FilesOutput(output), windows)
+        yield Stage(folder, engine, arguments, FilesOutput(output), windows, open_browser)
         return
     from beadline.cli.playground.site import ClickSite
     from beadline.services import KafkaServer
@@ -102,7 +113,7 @@ def _stage(folder: Path, engine: str, kafka: bool, windows: int) -> Iterator[Sta
         ClickSite(server.address),
         contextlib.closing(KafkaOutput(server.address, "counts")) as results,
     ):
-        yield Stage(folder, engine, ("--kafka", server.address), results, windows)
+        yield Stage(folder, engine, ("--kafka", server.address), results, windows, open_browser)
 
 
 @contextlib.contextmanager

@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
+from beadline.master.client import registry
 from beadline.services.guard import Guard
 
 _guard = Guard()
@@ -36,7 +37,7 @@ class Driver:
     playground itself is killed, a guard ends it.
     """
 
-    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self.log = log
         with log.open("ab") as file:
             self._process = subprocess.Popen(
@@ -45,6 +46,7 @@ class Driver:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env={**environment, registry.LOG_VARIABLE: str(log)},
             )
         self._family: dict[int, psutil.Process] = {}
         _guard.watch(self.pid)
@@ -63,6 +65,13 @@ class Driver:
     @property
     def exit_code(self) -> int | None:
         return self._process.poll()
+
+    def dashboard(self) -> str:
+        """The address of its page, with the token that its buttons need; empty before the job has started."""
+        for entry in registry.entries():
+            if entry.pid == self.pid:
+                return f"{entry.url.rstrip('/')}/" + (f"#token={entry.token}" if entry.token else "")
+        return ""
 
     def last_words(self) -> str:
         """The end of its log."""

@@ -50,6 +50,7 @@ class KafkaOutput:
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "log_level": 2,  # a broker that has just started is slow, and the client would tell
         }
         self._consumer: Any = Consumer(settings)
         self._consumer.subscribe([topic])

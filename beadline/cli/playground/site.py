@@ -37,7 +37,9 @@ class ClickSite:
         from confluent_kafka import Producer
 
         # One that is sent twice would be counted twice, and it would not be the job's fault.
-        producer: Any = Producer({"bootstrap.servers": self._address, "enable.idempotence": True, "linger.ms": 20})
+        producer: Any = Producer(
+            {"bootstrap.servers": self._address, "enable.idempotence": True, "linger.ms": 20, "log_level": 2}
+        )
         started, next_click = time.monotonic(), 0
         while not self._closed.wait(_PAUSE):
             there = made_by((time.monotonic() - started) * 1000)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
 import subprocess
 import time
+import webbrowser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +17,9 @@ from beadline.cli.playground.journal import JournalReader
 from beadline.cli.playground.outcome import Output
 from beadline.cli.playground.progress import Act, Progress
 from beadline.cli.playground.view import View
+from beadline.common.outer_options import FILE_NAME, FOLDER_VARIABLE
 from beadline.errors import BeadlineError
+from beadline.services.server import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
 FIRST, SECOND = PROGRAMS / "click_count.py", PROGRAMS / "click_count_2.py"
@@ -42,12 +48,32 @@ class Stage:
     arguments: tuple[str, ...]
     output: Output
     windows: int = 4
+    open_browser: bool = False
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What processes are started with: the options of the job are in a file of its own."""
+        return {**os.environ, FOLDER_VARIABLE: str(self.folder)}
+
+    def write_options(self) -> None:
+        """One port and one token for all drivers, so that the page stays where it is when a driver dies. The token is
+        not on the command line, where other users could see it."""
+        options = {
+            "beadline.engine": self.engine,
+            "beadline.rest.token": secrets.token_urlsafe(24),
+            "beadline.step.first-records": 100_000,  # what has waited is read in one step
+            "execution.checkpointing.dir": str(self.folder / "checkpoints"),
+            "execution.checkpointing.savepoint-dir": str(self.folder / "savepoints"),
+            "rest.port": free_port(),
+        }
+        (self.folder / FILE_NAME).write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in options.items()))
 
 
 class Story:
     """Starts, kills, stops, rescales and upgrades one job."""
 
     def __init__(self, stage: Stage, progress: Progress, view: View) -> None:
+        stage.write_options()
         self._stage = stage
         self._progress = progress
         self._view = view
@@ -159,9 +185,10 @@ class Story:
 
     def _compare(self, stop: Callable[[], str], snapshot: Callable[[], str]) -> str:
         stop()
-        arguments = ["-D", f"beadline.engine={self._stage.engine}", "-p", "4"]
-        diff = command("savepoint", "diff", *arguments, snapshot(), str(SECOND), *self._program_arguments())
-        done = subprocess.run(diff, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        diff = command("savepoint", "diff", "-p", "4", snapshot(), str(SECOND), *self._program_arguments())
+        done = subprocess.run(
+            diff, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=self._stage.environment
+        )
         if done.returncode:
             raise StoryFailed(f"beadline savepoint diff ended with {done.returncode}:\n{done.stderr}")
         self._view.show(f"$ beadline savepoint diff {snapshot()} {SECOND.name}\n{done.stdout.rstrip()}\n")
@@ -182,24 +209,21 @@ class Story:
         return self._drivers[-1]
 
     def _launch(self, program: Path, *options: str) -> None:
-        folder = self._stage.folder
-        settings = [
-            "-D",
-            f"execution.checkpointing.dir={folder / 'checkpoints'}",
-            "-D",
-            f"execution.checkpointing.savepoint-dir={folder / 'savepoints'}",
-            "-D",
-            f"beadline.engine={self._stage.engine}",
-            "-D",
-            "beadline.step.first-records=100000",  # what has waited is read in one step
-        ]
-        log = folder / f"driver-{len(self._drivers) + 1}.log"
-        self._progress.driver = "starts…"
+        log = self._stage.folder / f"driver-{len(self._drivers) + 1}.log"
         starts = self._progress.starts
-        driver = Driver([*settings, *options, str(program), *self._program_arguments()], log)
+        driver = Driver([*options, str(program), *self._program_arguments()], log, self._stage.environment)
         self._drivers.append(driver)
         self._progress.driver = f"pid {driver.pid}"
         self._wait(lambda: self._progress.starts > starts, "the driver to start the job")
+        self._show_dashboard(driver.dashboard())
+
+    def _show_dashboard(self, address: str) -> None:
+        """Tell where it is, when it is there for the first time, or has moved."""
+        if address and address != self._progress.dashboard:
+            self._progress.dashboard = address
+            self._view.dashboard(address)
+            if self._stage.open_browser and len(self._drivers) == 1:
+                webbrowser.open(address)
 
     def _program_arguments(self) -> Sequence[str]:
         return [*self._stage.arguments, "--journal", str(self._stage.folder / "journal")]

@@ -32,6 +32,8 @@ class View(Protocol):
     def show(self, text: str) -> None:
         """Something that is to be read in full, such as a table."""
 
+    def dashboard(self, address: str) -> None: ...
+
     def refresh(self) -> None: ...
 
 
@@ -61,6 +63,9 @@ class LineView:
 
     def show(self, text: str) -> None:
         self._say(text)
+
+    def dashboard(self, address: str) -> None:
+        self._say(f"   dashboard: {address}")
 
     def refresh(self) -> None:
         complete = self._progress.outcome.complete
@@ -102,6 +107,9 @@ class LiveView:
 
     def show(self, text: str) -> None:
         self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def dashboard(self, address: str) -> None:
+        """The page has a line for it."""
 
     def refresh(self) -> None:
         """The page is drawn again several times per second anyway."""

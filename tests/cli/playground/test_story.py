@@ -20,7 +20,8 @@ ROOT = Path(package.__file__).parents[1]
 def start(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
     """``beadline playground`` in its own process, with ``tmp_path`` for its folder."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "beadline.cli.main", "playground", *options]
+    environment["BEADLINE_STATE_DIR"] = str(tmp_path / "state")
+    command = [sys.executable, "-m", "beadline.cli.main", "playground", "--no-open", *options]
     return subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -52,6 +53,7 @@ def test_it_comes_to_its_verdict_without_java(tmp_path):
     assert process.returncode == 0, text
     assert "✓" in text.splitlines()[-1]
     assert "kill -9" in text
+    assert text.count("dashboard: http://127.0.0.1:") == 1  # it stays where it is
     # The state of the upgraded program: one that changed, one that is new.
     assert "ROW<clicks LONG> → value of ROW<clicks LONG, windows LONG>" in text
     assert "its state is restored, migrated, new" in text
