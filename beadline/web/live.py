@@ -27,13 +27,14 @@ from beadline.web.record import JobRecord
 FRESH_SECONDS = 0.2
 
 
-def record_of(master: JobMaster) -> JobRecord:
-    """The job as it is now, or was a moment ago; of a job that has ended, as it was at its end."""
+def record_of(master: JobMaster, fresh: bool = False) -> JobRecord:
+    """The job as it is now, or was a moment ago unless it is to be ``fresh``; of a job that has ended, as it was at its
+    end."""
     with _lock:
         recorder = _recorders.get(master)
         if recorder is None:
             recorder = _recorders[master] = _Recorder()
-    return recorder.record(master)
+    return recorder.record(master, fresh)
 
 
 class _Recorder:
@@ -46,10 +47,10 @@ class _Recorder:
         self._record: JobRecord | None = None
         self._checkpoints = live_checkpoints.Kept()
 
-    def record(self, master: JobMaster) -> JobRecord:
+    def record(self, master: JobMaster, fresh: bool) -> JobRecord:
         with self._lock:
             ended = master.wait(0)
-            if self._record is None or not (self._final or time.monotonic() - self._made < FRESH_SECONDS):
+            if fresh or self._record is None or not (self._final or time.monotonic() - self._made < FRESH_SECONDS):
                 self._record = self._make(master)
                 self._made, self._final = time.monotonic(), ended
             elif ended and not self._final:

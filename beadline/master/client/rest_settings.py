@@ -5,9 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from beadline.common.configuration import Configuration
+from beadline.common.option_texts import parse_list
 from beadline.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
@@ -25,6 +26,9 @@ class Key:
     BIND_PORT = "rest.bind-port"
     BIND_ADDRESS = "rest.bind-address"
     ADDRESS = "rest.address"
+    SAVEPOINT_DIRECTORIES = "beadline.rest.savepoint-directories"
+    HISTORY_DIRECTORY = "beadline.history.dir"
+    HISTORY_JOBS = "beadline.history.retained-jobs"
 
 
 KEYS = frozenset(key for name, key in vars(Key).items() if name.isupper())
@@ -41,15 +45,23 @@ class RestSettings:
     :ivar address: a name by which others reach this machine, if the user gave one
     :ivar ports: what to try in turn, as first and last of ranges; ``((0, 0),)`` for any free port
     :ivar token: what callers must show; ``none`` for nothing, None for a new one for each process
+    :ivar savepoint_directories: where callers without a token may put savepoints, besides the job's own directories
+    :ivar history_directory: where records of ended jobs are kept; None for the user's state directory
+    :ivar history_jobs: how many of them are kept
     """
 
     enabled: bool = True
     bind_address: str = LOOPBACK
     address: str | None = None
     ports: tuple[tuple[int, int], ...] = ((0, 0),)
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
+    savepoint_directories: tuple[str, ...] = ()
+    history_directory: str | None = None
+    history_jobs: int = 50
 
     def __post_init__(self) -> None:
+        if self.history_jobs < 0:
+            raise ConfigurationError(f"{Key.HISTORY_JOBS} is {self.history_jobs}; it must be at least 0 (keep none).")
         if self.token == NO_TOKEN:
             if self.enabled and not self.on_loopback:
                 raise ConfigurationError(
@@ -73,6 +85,11 @@ class RestSettings:
             address=configuration.get_string(Key.ADDRESS, None),
             ports=_ports(configuration.get_string(port_key, "0"), port_key),
             token=configuration.get_string(Key.TOKEN, None),
+            savepoint_directories=tuple(
+                str(each) for each in parse_list(configuration.get_string(Key.SAVEPOINT_DIRECTORIES, ""))
+            ),
+            history_directory=configuration.get_string(Key.HISTORY_DIRECTORY, None),
+            history_jobs=configuration.get_integer(Key.HISTORY_JOBS, cls.history_jobs),
         )
 
     @property

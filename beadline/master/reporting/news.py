@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -101,6 +102,9 @@ class ExecutionStarted:
 News: TypeAlias = StepReport | StatusChanged | CheckpointChanged | ExecutionFailed | ExecutionStarted
 Watcher = Callable[[News], None]
 Listener = Callable[[StepReport], None]
+Numbered: TypeAlias = tuple[int, News]
+"""An event with its number: they count from 1 in each driver."""
+Guest = Callable[[int, News], None]
 
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(News)}
 _MAPS_BY_NUMBER = ("places", "workers")
@@ -112,8 +116,11 @@ class NewsStream:
     def __init__(self, storage: JobStorage, watchers: Iterable[Watcher] = ()) -> None:
         self._storage = storage
         self._watchers = list(watchers)
-        self._steps: deque[StepReport] = deque(maxlen=_STEPS)
-        self._others: deque[News] = deque(maxlen=_OTHERS)
+        self._steps: deque[Numbered] = deque(maxlen=_STEPS)
+        self._others: deque[Numbered] = deque(maxlen=_OTHERS)
+        self._number = 0
+        self._guests: tuple[Guest, ...] = ()
+        self._lock = threading.Lock()
         self._writer = Threads(1, "beadline-history")
         self._to_write: bytes | None = None
         self._closed = False
@@ -123,11 +130,26 @@ class NewsStream:
     @property
     def history(self) -> list[News]:
         """The newest events, oldest first; also those of earlier drivers of the job."""
-        return sorted([*list(self._steps), *list(self._others)], key=lambda event: event.at)
+        kept = [event for _, event in (*list(self._steps), *list(self._others))]
+        return sorted(kept, key=lambda event: event.at)
+
+    def join(self, guest: Guest, after: int = 0) -> list[Numbered]:
+        """Tell a guest of all that happens from now on, until it leaves; gives what is kept of the events with higher
+        numbers than ``after``, oldest first. A guest is called in the job's own thread and must return at once."""
+        with self._lock:
+            self._guests = (*self._guests, guest)
+            found = [entry for entry in (*self._steps, *self._others) if entry[0] > after]
+            return sorted(found, key=lambda entry: entry[0])
+
+    def leave(self, guest: Guest) -> None:
+        with self._lock:
+            self._guests = tuple(each for each in self._guests if each is not guest)
 
     def tell(self, event: News) -> None:
         """Something has happened. What a watcher raises is logged, and the job goes on."""
-        self._keep(event)
+        number, guests = self._keep(event)
+        for guest in guests:
+            guest(number, event)
         for watcher in self._watchers:
             try:
                 watcher(event)
@@ -141,11 +163,11 @@ class NewsStream:
         self._closed = True
         self._writer.end(_LAST_WRITE_SECONDS)
 
-    def _keep(self, event: News) -> None:
-        if isinstance(event, StepReport):
-            self._steps.append(event)
-        else:
-            self._others.append(event)
+    def _keep(self, event: News) -> tuple[int, tuple[Guest, ...]]:
+        with self._lock:
+            self._number += 1
+            (self._steps if isinstance(event, StepReport) else self._others).append((self._number, event))
+            return self._number, self._guests
 
     def _write_soon(self) -> None:
         if self._closed or not self._storage.survives_driver:
