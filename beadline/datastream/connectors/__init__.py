@@ -26,6 +26,12 @@ from beadline.datastream.connectors.kafka import (
     KafkaTopicPartition,
     Semantic,
 )
+from beadline.datastream.connectors.kinesis import (
+    FlinkKinesisConsumer,
+    KinesisFirehoseSink,
+    KinesisStreamsSink,
+    KinesisStreamsSource,
+)
 from beadline.datastream.connectors.number_seq import NumberSequenceSource
 
 __all__ = [
@@ -40,6 +46,7 @@ __all__ = [
     "FileSplitAssignerProvider",
     "FlinkKafkaConsumer",
     "FlinkKafkaProducer",
+    "FlinkKinesisConsumer",
     "HybridSource",
     "HybridSourceBuilder",
     "JdbcConnectionOptions",
@@ -51,6 +58,9 @@ __all__ = [
     "KafkaSink",
     "KafkaSource",
     "KafkaTopicPartition",
+    "KinesisFirehoseSink",
+    "KinesisStreamsSink",
+    "KinesisStreamsSource",
     "NumberSequenceSource",
     "OutputFileConfig",
     "RollingPolicy",

@@ -1,0 +1,1 @@
+"""Amazon Kinesis: streams are read and written, Firehose is written."""
