@@ -79,7 +79,7 @@ class JobMaster:
         self._settings = settings
         self._at_end = at_end
         self.news = NewsStream(self.home.storage, watchers)
-        self._results = Results(self.plan, on_collected, self.news, self.job.exactly_once)
+        self.results = Results(self.plan, on_collected, self.news, self.job.exactly_once)
         self._failures = Failures(settings, self.news)
         self._life = Life()
         self._running: Running | None = None  # from when it is prepared
@@ -192,7 +192,7 @@ class JobMaster:
 
     @property
     def metrics(self) -> Any:
-        return self._results.metrics
+        return self.results.metrics
 
     @property
     def checkpoint_statistics(self) -> list[CheckpointStats]:
@@ -285,9 +285,9 @@ class JobMaster:
 
     def _prepare(self) -> None:
         for warning in [*self._engine.warnings(), *self._settings.checkpoints.warnings]:
-            self._results.warn(warning)
+            self.results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
-        self._running = Running(self.job, self._results, self.news, self._inbox.put, self._at_once.is_set)
+        self._running = Running(self.job, self.results, self.news, self._inbox.put, self._at_once.is_set)
 
     def _restore(self) -> None:
         running = self._running

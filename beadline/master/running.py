@@ -119,7 +119,7 @@ class Running:
         self.execution = Execution(number, name, self._job.plan, truth, readers, self._job.settings.limits)
         self._suspending = None
         self._merger = Merger(self._job.engine, f"{self._job.group}-merge", self._merging)
-        self._results.execution_begins()
+        self._results.execution_begins(truth.step)
         self.stepper.begin()
 
     def context(self, name: str, number: int) -> RunContext:

@@ -114,6 +114,8 @@ class TaskInput:
 class SubtaskAck:
     """What one operator subtask did in a step.
 
+    :ivar records_out: how many records it has sent on, side outputs included
+    :ivar bytes_in: how much it got from earlier levels, as ``bytes_out`` is what it sent to later ones
     :ivar delta: the segment that leads to its next state version, None if nothing changed
     :ivar base_version: the version it worked on
     :ivar base_states: the version of operator state that it worked on
@@ -128,6 +130,9 @@ class SubtaskAck:
     node: int
     subtask: int
     records_in: int = 0
+    records_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
     base_version: str | None = None
     delta: SegmentRef | None = None
     base_states: str | None = None
@@ -155,6 +160,7 @@ class TaskAck:
     :ivar sent_bytes: how much it sent to later levels
     :ivar consumed: for each upstream task (level, partition), the digest its barrier named
     :ivar printed: text in its order, and whether a print sink wrote it or user code
+    :ivar busy: how long subtasks have worked in its process, see :mod:`beadline.runtime.task.stopwatch`
     """
 
     level: int
@@ -169,6 +175,7 @@ class TaskAck:
     executor: str = ""
     worker: int = 0
     seconds: float = 0.0
+    busy: list[tuple[int, int, int, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

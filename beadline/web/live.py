@@ -28,13 +28,12 @@ FRESH_SECONDS = 0.2
 
 
 def record_of(master: JobMaster, fresh: bool = False) -> JobRecord:
-    """The job as it is now, or was a moment ago unless it is to be ``fresh``; of a job that has ended, as it was at its
-    end."""
+    """The job as it is now, or, unless ``fresh``, was a moment ago; of a job that has ended, as it was at its end."""
     with _lock:
         recorder = _recorders.get(master)
         if recorder is None:
             recorder = _recorders[master] = _Recorder()
-    return recorder.record(master, fresh)
+    return recorder.newest(master, fresh)
 
 
 class _Recorder:
@@ -46,15 +45,15 @@ class _Recorder:
         self._final = False
         self._record: JobRecord | None = None
         self._checkpoints = live_checkpoints.Kept()
+        self._steps: dict[tuple[int, int], record.Step] = {}
 
-    def record(self, master: JobMaster, fresh: bool) -> JobRecord:
+    def newest(self, master: JobMaster, fresh: bool) -> JobRecord:
         with self._lock:
             ended = master.wait(0)
-            if fresh or self._record is None or not (self._final or time.monotonic() - self._made < FRESH_SECONDS):
+            old = time.monotonic() - self._made >= FRESH_SECONDS
+            if self._record is None or (not self._final and (fresh or old or ended)):
                 self._record = self._make(master)
                 self._made, self._final = time.monotonic(), ended
-            elif ended and not self._final:
-                self._record, self._final = self._make(master), True
             return self._record
 
     def _make(self, master: JobMaster) -> JobRecord:
@@ -80,12 +79,23 @@ class _Recorder:
             error=None if master.error is None else without_passwords(first_line(master.error)),
             settings=live_plan.settings(master),
             vertices=live_plan.vertices(master),
+            workers=live_plan.workers(master),
         )
         made.checkpoints, made.counts = self._checkpoints.of(master)
         _add_numbers(made, master)
         _add_news(made, master.news.history)
+        made.steps = self._steps_of(master)
         made.metrics = record.Metrics(**master.metrics.as_dict())
         return made
+
+    def _steps_of(self, master: JobMaster) -> list[record.Step]:
+        """Most of them are those of the record before."""
+        made = {}
+        for report in list(master.results.progress.steps):
+            key = report.step, report.at
+            made[key] = self._steps.get(key) or _step(report)
+        self._steps = made
+        return list(made.values())
 
 
 _lock = threading.Lock()
@@ -98,6 +108,7 @@ def _engine(engine: Engine) -> str:
 
 def _add_numbers(made: JobRecord, master: JobMaster) -> None:
     truth = master.truth
+    made.rerun_steps = master.results.progress.rerun_steps
     if truth is not None:
         made.step, made.records = truth.step, truth.records
         made.state_bytes = sum(vertex.total("state_bytes") for vertex in made.vertices)
@@ -112,8 +123,6 @@ def _add_news(made: JobRecord, history: list[news.News]) -> None:
     """What has happened to the job, also under earlier drivers."""
     for event in history:
         match event:
-            case news.StepReport():
-                made.steps.append(_step(event))
             case news.StatusChanged():
                 made.statuses.append(record.StatusChange(event.at, event.status, event.state, event.reason))
             case news.ExecutionFailed():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import xxhash
 
@@ -10,7 +11,19 @@ from beadline.common.secrets import masked
 from beadline.graph.plan import PlanNode
 from beadline.graph.specs import CollectSpec, PrintSpec, SinkSpec
 from beadline.master.job import JobMaster
-from beadline.web.record import OPERATOR, SINK, SOURCE, CheckpointConfig, Edge, Settings, Subtask, Vertex
+from beadline.master.reporting.progress import Progress, Rates
+from beadline.web.record import (
+    OPERATOR,
+    SINK,
+    SOURCE,
+    CheckpointConfig,
+    Edge,
+    Metrics,
+    Settings,
+    Subtask,
+    Vertex,
+    Worker,
+)
 
 
 def vertex_id(uid: str) -> str:
@@ -26,7 +39,8 @@ def kind_of(node: PlanNode) -> str:
 
 def vertices(master: JobMaster) -> list[Vertex]:
     """In the order in which records flow."""
-    plan, truth = master.plan, master.truth
+    plan, truth, progress = master.plan, master.truth, master.results.progress
+    rates, slots = progress.rates(), {place: slot for slot, place in enumerate(progress.places)}
     ids = {node.id: vertex_id(node.uid) for node in plan.nodes.values()}
     keys = dict(truth.keys_by_subtask) if truth is not None else {}
     handles = {} if truth is None else dict(truth.book.handles)
@@ -50,10 +64,41 @@ def vertices(master: JobMaster) -> list[Vertex]:
             vertex.inputs.append(Edge(ids[edge.source], edge.input_index, how, edge.exchange, edge.tag))
         for index in range(node.parallelism):
             handle, state = handles.get((number, index)), states.get((number, index))
-            size = (handle.size if handle is not None else 0) + (state.size if state is not None else 0)
-            vertex.subtasks.append(Subtask(index, keys=keys.get((number, index), 0), state_bytes=size))
+            subtask = _subtask(index, slots[number, index], progress, rates)
+            subtask.keys = keys.get((number, index), 0)
+            subtask.state_bytes = (handle.size if handle is not None else 0) + (state.size if state is not None else 0)
+            vertex.subtasks.append(subtask)
         found.append(vertex)
     return found
+
+
+def _subtask(index: int, slot: int, progress: Progress, rates: Rates) -> Subtask:
+    now, totals = rates.now, progress.metrics.get(slot)
+    busy = now.busy[slot]
+    return Subtask(
+        index,
+        now.records_in[slot],
+        now.records_out[slot],
+        now.bytes_in[slot],
+        now.bytes_out[slot],
+        rates.per_second("records_in", slot),
+        rates.per_second("records_out", slot),
+        rates.per_second("bytes_in", slot),
+        rates.per_second("bytes_out", slot),
+        min(1.0, rates.per_second("busy", slot)),
+        int(1000 * busy),
+        int(1000 * max(0.0, rates.elapsed - busy)),
+        progress.watermarks[slot],
+        worker=progress.workers[slot],
+        metrics=None if totals is None else Metrics(**totals.as_dict()),
+    )
+
+
+def workers(master: JobMaster) -> list[Worker]:
+    """The processes that have run tasks of the job, the newest last."""
+    here = socket.gethostname() if master.job.engine.one_machine else ""
+    seen = list(master.results.progress.seen.values())
+    return [Worker(worker.id, worker.executor, worker.pid, here, worker.at) for worker in seen]
 
 
 def _shape(node: PlanNode) -> str:

@@ -11,8 +11,11 @@ are masked when it is made (:mod:`beadline.common.secrets`).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+
+import xxhash
 
 from beadline.web.plain import Plain
 
@@ -20,6 +23,8 @@ from beadline.web.plain import Plain
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
 
 SOURCE, OPERATOR, SINK = "source", "operator", "sink"
+
+_FLINK_ID = re.compile("[0-9a-f]{32}")
 
 
 @dataclass
@@ -50,11 +55,11 @@ class Metrics(Plain):
 
 @dataclass
 class Subtask(Plain):
-    """One parallel instance of an operator. Totals count from the start of this driver, and count sealed steps only;
-    rates are over the last seconds.
+    """One parallel instance of an operator. Totals are of the present execution, and count sealed steps only; rates are
+    over the last seconds. Bytes are those that go between tasks.
 
-    :ivar busy: the share of the last seconds in which it worked, from 0 to 1
-    :ivar busy_ms: how long it has worked in all; ``idle_ms`` is the rest of the time that the job ran
+    :ivar busy: the share of the last seconds in which it worked, from 0 to 1. Operators of one task are timed apart
+    :ivar busy_ms: how long it has worked in all; ``idle_ms`` is the rest of the time since the execution began
     :ivar worker: the id of the worker that ran it last, see :class:`Worker`
     :ivar metrics: of the user's functions, ``None`` if they have none
     """
@@ -351,6 +356,11 @@ class JobRecord(Plain):
     steps: list[Step] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
+
+    @property
+    def flink_id(self) -> str:
+        """The job's id as Flink's look, with 32 hexadecimal digits, if a user has chosen another one."""
+        return self.job_id if _FLINK_ID.fullmatch(self.job_id) else xxhash.xxh3_128_hexdigest(self.job_id.encode())
 
     @property
     def has_ended(self) -> bool:

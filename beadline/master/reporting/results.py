@@ -11,6 +11,7 @@ from beadline.api.metrics import MetricTotals
 from beadline.graph.plan import Plan
 from beadline.graph.specs import CollectSpec
 from beadline.master.reporting.news import NewsStream, StepReport
+from beadline.master.reporting.progress import Progress
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import SubtaskAck, TaskAck
 
@@ -45,11 +46,14 @@ class Results:
         self._taken: dict[int, int] = {}
         self._warned: set[str] = set()
         self.metrics = MetricTotals()
+        self.progress = Progress(plan)
+        self.progress.steps.extend(event for event in news.history if isinstance(event, StepReport))
 
-    def execution_begins(self) -> None:
-        """The new execution gives again what was held."""
+    def execution_begins(self, step: int) -> None:
+        """The new execution gives again what was held. It goes on after this step."""
         self._held.clear()
         self._taken.clear()
+        self.progress.execution_begins(step)
 
     def sealed(self, acks: list[TaskAck], subtasks: list[SubtaskAck]) -> None:
         show(
@@ -117,6 +121,7 @@ class Results:
             {ack.partition: ack.worker for ack in sealed.acks if ack.level == last},
             at,
         )
+        self.progress.sealed(sealed, report)
         self._news.tell(report)
 
     def warn(self, text: str) -> None:

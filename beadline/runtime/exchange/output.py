@@ -15,6 +15,7 @@ from beadline.state.codec import dumps, is_immutable, loads_trusted
 
 if TYPE_CHECKING:
     from beadline.runtime.operators.base import Operator
+    from beadline.runtime.task.stopwatch import Stopwatch
 
 # Local edges have channel numbers of their own, above all exchanges.
 _LOCAL_CHANNEL = 1 << 30
@@ -29,17 +30,23 @@ class Target(Protocol):
 class LocalTarget:
     """A forward edge within a level: the next operator is called."""
 
-    def __init__(self, edge: PlanEdge, operator: Operator[Any]) -> None:
+    def __init__(self, edge: PlanEdge, operator: Operator[Any], watch: Stopwatch) -> None:
         self._operator = operator
+        self._node = edge.target
+        self._watch = watch
         self._input = edge.input_index
         self._channel = local_channel(edge)
 
     def records(self, records: list[Any], timestamps: Timestamps) -> None:
         self._operator.gate.mark_active(self._channel)
+        before = self._watch.enter(self._node)
         self._operator.records(self._input, records, timestamps, None)
+        self._watch.enter(before)
 
     def control(self, element: Any) -> None:
+        before = self._watch.enter(self._node)
         self._operator.control(self._channel, element)
+        self._watch.enter(before)
 
     def part(self, name: str) -> None:
         self._operator.part(name)
@@ -81,6 +88,7 @@ class Output:
         self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}
         self._main: list[Target] = []
         self._side: dict[str, list[Target]] = {}
+        self.records_out = 0
 
     def connect(self, targets: list[tuple[str | None, Target]]) -> None:
         self._main = [target for tag, target in targets if tag is None]
@@ -95,6 +103,7 @@ class Output:
             return
         if self._convert is not None and not taken:
             records = self._converted(records, self._convert)
+        self.records_out += len(records)
         self._deliver(self._main, records, timestamps)
 
     def emit_side(self, tag: str, records: list[Any], timestamps: Timestamps) -> None:
@@ -104,6 +113,7 @@ class Output:
         convert = self._convert_side.get(tag)
         if convert is not None:
             records = self._converted(records, convert)
+        self.records_out += len(records)
         self._deliver(targets, records, timestamps)
 
     def _converted(self, records: list[Any], convert: Callable[[Any], Any]) -> list[Any]:

@@ -108,7 +108,7 @@ class Operator(Generic[SpecT]):
     def begin(self, header: StepHeader, start: SubtaskInput, store: Store | None) -> None:
         """Take the state of the version that the step starts from."""
         self._header = header
-        self.records_in = 0
+        self.records_in = self.output.records_out = 0
         if self.backend is not None:
             assert store is not None
             self.backend.begin(store, header.now, self.spec.windowed)
@@ -164,7 +164,7 @@ class Operator(Generic[SpecT]):
         """No more input will come, ever."""
 
     def finish(self, ack: SubtaskAck) -> None:
-        ack.records_in = self.records_in
+        ack.records_in, ack.records_out = self.records_in, self.output.records_out
         ack.local = dumps((self.gate.snapshot(), self.snapshot()))
         ack.watermark = self.gate.current
         ack.metrics = self.context.metrics.drain()

@@ -30,6 +30,7 @@ from beadline.runtime.messages import StepHeader, SubtaskAck, TaskAck, TaskInput
 from beadline.runtime.operators import Operator
 from beadline.runtime.task import poison
 from beadline.runtime.task.acks import Acks
+from beadline.runtime.task.stopwatch import Stopwatch
 from beadline.runtime.worker.garbage import walk_everything_next
 from beadline.runtime.worker.worker import WorkerExecution
 from beadline.state.codec import dumps
@@ -67,6 +68,8 @@ class Task:
         self._acknowledging = Acks(execution, header, partition)
         self.printed = Printed()
         self._started = time.perf_counter()
+        self._watch = Stopwatch(next((node for node in self._plan.levels[level]), -1))
+        self._bytes_in: dict[int, int] = {}
         self._failure: Failure | None = None
         self._skipped = False
 
@@ -104,6 +107,8 @@ class Task:
                 yield from self._start()
             elif row.kind == DATA:
                 elements = self._checks_of(row.channel).chunk(row)
+                edge = row.channel >> CHANNEL_BITS
+                self._bytes_in[edge] = self._bytes_in.get(edge, 0) + len(row.payload)
                 self._check_begun()
                 self._guarded(self._receive, row.channel, elements)
             elif row.kind == BARRIER:
@@ -160,6 +165,7 @@ class Task:
     def _start(self) -> Iterator[list[WireRow]]:
         """Let operators do what is due before the first record; sources read, a batch at a time."""
         for operator in self._operators:
+            self._watch.enter(operator.node.id)
             batches: Iterator[None] | None = None
             while not self._out:
                 try:
@@ -252,7 +258,7 @@ class Task:
                     self._writers.append(writer)
                     targets.append((edge.tag, writer))
                 else:
-                    targets.append((edge.tag, LocalTarget(edge, self._by_node[edge.target])))
+                    targets.append((edge.tag, LocalTarget(edge, self._by_node[edge.target], self._watch)))
             operator.output.connect(targets)
 
     # -- receive
@@ -280,6 +286,7 @@ class Task:
     def _receive(self, channel: int, elements: list[Any]) -> None:
         edge = self._plan.edges[channel >> CHANNEL_BITS]
         operator = self._by_node[edge.target]
+        self._watch.enter(edge.target)
         for element in elements:
             if element.__class__ is tuple:
                 operator.gate.mark_active(channel)
@@ -313,6 +320,7 @@ class Task:
 
     def _end(self) -> None:
         for operator in self._operators:
+            self._watch.enter(operator.node.id)
             operator.end_step()
         if self._header.final:
             for operator in self._operators:
@@ -323,6 +331,7 @@ class Task:
         acks: list[SubtaskAck] = []
         try:
             for operator in self._operators:
+                self._watch.enter(operator.node.id)
                 with _naming(operator):
                     acks.append(self._acknowledging.of(operator))
             if self._header.final:
@@ -360,6 +369,9 @@ class Task:
         ack = TaskAck(self._level, self._partition, digest, self._consumed, acks, self._failure, self._skipped)
         ack.printed = self.printed.finish()
         ack.sent_bytes = sum(writer.sent_bytes for writer in self._writers)
+        self._count_bytes(acks)
+        self._watch.stop()
+        self._execution.ledger.add(self._partition, self._watch)
         if self._out:
             ack.subtasks = []
         if self._is_last:
@@ -367,9 +379,16 @@ class Task:
             ack.executor = str(os.getppid())  # the worker's daemon: one per executor
             ack.worker = os.getpid()
             ack.seconds = time.perf_counter() - self._started
+            ack.busy = self._execution.ledger.take()
         width = self._plan.width(self._level + 1) if not self._is_last else 1
         payload = dumps(ack)
         self._buffer.add(WireRow(self._partition % width, DRIVER, 0, 0, ACK, payload))
+
+    def _count_bytes(self, acks: list[SubtaskAck]) -> None:
+        for ack in acks:
+            operator = self._by_node[ack.node]
+            ack.bytes_out = sum(writer.sent_bytes for writer in operator.writers.values())
+            ack.bytes_in = sum(self._bytes_in.get(edge.index, 0) for edge in operator.node.inputs)
 
     def _keep(self) -> None:
         if not self._out and not self._header.final:

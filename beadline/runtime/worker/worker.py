@@ -11,6 +11,7 @@ from typing import Any
 from beadline.graph.plan import Plan
 from beadline.runtime.messages import RunContext
 from beadline.runtime.operators import Operator, Setup, make_operator
+from beadline.runtime.task.stopwatch import Ledger
 from beadline.runtime.worker.garbage import walk_everything_next
 from beadline.runtime.worker.surroundings import Packed
 from beadline.state import codec
@@ -56,6 +57,7 @@ class WorkerExecution:
         self.operators: dict[tuple[int, int], list[Operator[Any]]] = {}
         self.stores: dict[tuple[int, int], Store] = {}
         self.reported: set[tuple[int, str]] = set()
+        self.ledger = Ledger()
 
     def enter(self) -> None:
         """Enter this execution's surroundings, with its script's classes; two executions may have different scripts."""

@@ -161,7 +161,7 @@ def details(record: JobRecord, checkpoint_id: int) -> Json:
 def _checkpoint(record: JobRecord, id: int) -> Checkpoint:
     found = record.checkpoint(id)
     if found is None:
-        raise NotFound(f"job {record.job_id} has no record of checkpoint {id}: it never was, or has become too old")
+        raise NotFound(f"Could not find checkpointing statistics for checkpoint {id}: it never was, or is too old")
     return found
 
 

@@ -72,7 +72,7 @@ def task_manager(records: Iterable[JobRecord], id: str) -> Json:
     if worker is None:
         raise NotFound(f"there is no worker {id}; /taskmanagers lists those that there are")
     slots = [
-        {"jobId": record.job_id, "resource": _resource(1.0), "assignedTasks": tasks}
+        {"jobId": record.flink_id, "resource": _resource(1.0), "assignedTasks": tasks}
         for record in running
         if (tasks := _tasks(record, worker))
     ]

@@ -28,7 +28,7 @@ _NO_SHARING_GROUP = "0" * 32
 
 def ids(records: Iterable[JobRecord]) -> Json:
     """``/jobs``"""
-    return {"jobs": [{"id": record.job_id, "status": record.state} for record in records]}
+    return {"jobs": [{"id": record.flink_id, "status": record.state} for record in records]}
 
 
 def overview(records: Iterable[JobRecord]) -> Json:
@@ -39,7 +39,7 @@ def overview(records: Iterable[JobRecord]) -> Json:
 def _line(record: JobRecord) -> Json:
     tasks = counted(task_state(record) for vertex in record.vertices for _ in vertex.subtasks)
     return {
-        "jid": record.job_id,
+        "jid": record.flink_id,
         "name": record.name,
         "jobType": _type(record),
         "schedulerType": "Default",
@@ -61,8 +61,8 @@ def details(record: JobRecord) -> Json:
     """``/jobs/:jid``"""
     state = task_state(record)
     return {
-        "jid": record.job_id,
-        "application-id": record.job_id,
+        "jid": record.flink_id,
+        "application-id": record.flink_id,
         "name": record.name,
         "isStoppable": False,  # Flink says so of every job: it means an older way of stopping
         "state": record.state,
@@ -108,7 +108,7 @@ def plan(record: JobRecord) -> Json:
 
 def _plan(record: JobRecord) -> Json:
     return {
-        "jid": record.job_id,
+        "jid": record.flink_id,
         "name": record.name,
         "type": _type(record),
         "nodes": [_node(vertex) for vertex in reversed(record.vertices)],
@@ -141,7 +141,7 @@ def _node(vertex: Vertex) -> Json:
 def config(record: JobRecord) -> Json:
     """``/jobs/:jid/config``"""
     return {
-        "jid": record.job_id,
+        "jid": record.flink_id,
         "name": record.name,
         "execution-config": {
             "restart-strategy": record.settings.restart_strategy,
@@ -162,12 +162,12 @@ def execution_result(record: JobRecord) -> Json:
     if not record.has_ended:
         return {"status": {"id": "IN_PROGRESS"}}
     result: Json = {
-        "id": record.job_id,
+        "id": record.flink_id,
         "name": record.name,
         "application-status": _RESULTS[record.state],
         "accumulator-results": {},
         "net-runtime": record.duration_ms,
-        "application-id": record.job_id,
+        "application-id": record.flink_id,
         "start-time": record.started_at,
         "end-time": record.ended_at,
     }

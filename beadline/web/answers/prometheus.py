@@ -38,7 +38,7 @@ def exposition(records: Sequence[JobRecord]) -> str:
 
 
 def _job(page: _Page, record: JobRecord) -> None:
-    labels = (("host", record.host), ("job_id", record.job_id), ("job_name", record.name))
+    labels = (("host", record.host), ("job_id", record.flink_id), ("job_name", record.name))
     page.add_all(_JOB, labels, metrics.job_values(record))
     own = {
         "step": record.step,
@@ -59,11 +59,11 @@ def _subtask(page: _Page, record: JobRecord, vertex: Vertex, subtask: Subtask) -
     task = (
         ("host", host.partition(":")[0]),
         ("tm_id", worker),
-        ("job_id", record.job_id),
+        ("job_id", record.flink_id),
         ("job_name", record.name),
         ("task_id", vertex.id),
         ("task_name", flink_name(vertex)),
-        ("task_attempt_id", f"{record.job_id}_{vertex.id}_{subtask.index}_{record.attempt - 1}"),
+        ("task_attempt_id", f"{record.flink_id}_{vertex.id}_{subtask.index}_{record.attempt - 1}"),
         ("task_attempt_num", str(record.attempt - 1)),
         ("subtask_index", str(subtask.index)),
     )

@@ -180,7 +180,7 @@ def attempt_accumulators(record: JobRecord, vertex_id: str, index: int, number: 
     return {
         "subtask": index,
         "attempt": number,
-        "id": f"{record.job_id}_{vertex.id}_{index}_{number}",
+        "id": f"{record.flink_id}_{vertex.id}_{index}_{number}",
         "user-accumulators": _own(found),
     }
 

@@ -44,7 +44,7 @@ class NotFound(BeadlineError, LookupError):
 def vertex_of(record: JobRecord, id: str) -> Vertex:
     found = record.vertex(id)
     if found is None:
-        raise NotFound(f"job {record.job_id} has no vertex {id}; /jobs/{record.job_id} lists those that it has")
+        raise NotFound(f"JobVertex {id} not found; /jobs/{record.job_id} lists those that there are")
     return found
 
 
