@@ -14,7 +14,17 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import PlainTextResponse, Response
 
 from beadline import __version__
-from beadline.web.answers import checkpoints, cluster, exceptions, jobs, metrics, own, prometheus, vertices
+from beadline.web.answers import (
+    applications,
+    checkpoints,
+    cluster,
+    exceptions,
+    jobs,
+    metrics,
+    own,
+    prometheus,
+    vertices,
+)
 from beadline.web.jobs import Jobs, flink_id
 from beadline.web.problems import Problem, answer
 from beadline.web.record import JobRecord
@@ -168,6 +178,11 @@ def job_router(all_jobs: Jobs) -> APIRouter:
     async def vertex_metrics(jobid: JobId, vertexid: VertexId, get: Names = None) -> Response:
         return answer(metrics.vertex(of(jobid), vertexid.lower(), _listed(get)))
 
+    @made.get("/vertices/{vertexid}/flamegraph", summary="Where an operator spends its time: not measured")
+    async def flame_graph(jobid: JobId, vertexid: VertexId) -> Response:
+        vertices.details(of(jobid), vertexid.lower())
+        return answer({"endTimestamp": -2})
+
     @made.get("/vertices/{vertexid}/jm-operator-metrics", summary="Metrics of an operator's coordinator: none")
     async def coordinator_metrics(jobid: JobId, vertexid: VertexId) -> Response:
         vertices.details(of(jobid), vertexid.lower())
@@ -267,6 +282,22 @@ def cluster_router(all_jobs: Jobs, may_cancel: bool) -> APIRouter:
     @made.get("/jobmanager/logs", summary="Logs of the driver: none here, see `beadline logs`")
     async def logs() -> Response:
         return answer({"logs": []})
+
+    @made.get("/applications/overview", summary="The programs: here, one for each job")
+    async def programs() -> Response:
+        return answer(applications.overview(records()))
+
+    @made.get("/applications/{applicationid}", summary="A program")
+    async def program(applicationid: JobId) -> Response:
+        return answer(applications.details(_in_flinks_form(found_record(all_jobs, applicationid))))
+
+    @made.get("/applications/{applicationid}/exceptions", summary="What made a program fail, apart from its jobs")
+    async def program_failures(applicationid: JobId) -> Response:
+        return answer(applications.exceptions(found_record(all_jobs, applicationid)))
+
+    @made.get("/applications/{applicationid}/jobmanager/config", summary="The options that were set")
+    async def program_options(applicationid: JobId) -> Response:
+        return answer(cluster.job_manager_config(found_record(all_jobs, applicationid).settings.options))
 
     @made.get("/datasets", summary="Cached results of batch jobs: none")
     async def datasets() -> Response:
