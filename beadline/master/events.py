@@ -7,13 +7,16 @@ from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, ConfigurationError
+from beadline.master.upkeep.views import View
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,24 @@ class Published:
     error: BaseException | None = None
 
 
+class Question(Generic[Answer]):
+    """What a client waits for an answer to."""
+
+    answer: Future[Answer]
+
+    def give(self, answer: Answer) -> None:
+        """Answer it, unless it was answered before."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+    def fail(self, error: BeadlineError) -> None:
+        """Answer with a failure, unless it was answered before."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
 @dataclass(frozen=True)
-class Request:
+class Request(Question[str]):
     """A client asks for a checkpoint or savepoint; ``answer`` gets its path. ``drain``: event time ends first."""
 
     kind: CheckpointKind
@@ -68,15 +87,13 @@ class Request:
     drain: bool = False
     format: SavepointFormatType = SavepointFormatType.CANONICAL
 
-    def give(self, path: str) -> None:
-        """Answer with the path, unless it was answered before."""
-        if not self.answer.done():
-            self.answer.set_result(path)
 
-    def fail(self, error: BeadlineError) -> None:
-        """Answer with a failure, unless it was answered before."""
-        if not self.answer.done():
-            self.answer.set_exception(error)
+@dataclass(frozen=True)
+class Look(Question[View]):
+    """A client wants to look at the last sealed step; its files stay for so many seconds."""
+
+    answer: Future[View]
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +106,7 @@ class Wake:
     """Look around: something was set from outside."""
 
 
-Event: TypeAlias = StepEnded | Prepared | Written | NotWritten | Published | Request | Suspend | Wake
+Event: TypeAlias = StepEnded | Prepared | Written | NotWritten | Published | Request | Look | Suspend | Wake
 
 
 class Inbox:
@@ -118,7 +135,7 @@ class Inbox:
             self._postponed.append(self._events.get(timeout=patience))
 
     def refuse(self, why: str) -> None:
-        """Refuse the requests that still wait: nobody will answer them."""
+        """Refuse what clients still wait for: nobody will answer them."""
         while (event := self.next()) is not None:
-            if isinstance(event, Request):
+            if isinstance(event, Question):
                 event.fail(ConfigurationError(why))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.checkpoint.contents.snapshot import Snapshot
-from beadline.checkpoint.coordinator.actions import Take
+from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
 from beadline.connectors.source import StepSource
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
@@ -240,6 +240,10 @@ class Execution:
         """The last sealed step, with the sinks' part of it."""
         in_flight = self._running.ends if take.unaligned and self._running is not None else {}
         return self.truth.snapshot(take, at, sinks, in_flight)
+
+    def look(self, at: int) -> Snapshot:
+        """The last sealed step, for who only looks."""
+        return self.truth.snapshot(Take(0, self.truth.step, CheckpointKind.CHECKPOINT), at, {}, {})
 
     def commit_sources(self, snapshot: Snapshot) -> None:
         """Tell the sources up to where a completed checkpoint goes."""

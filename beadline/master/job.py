@@ -21,13 +21,13 @@ from beadline.checkpoint.ends import End
 from beadline.checkpoint.ownership.lease import Fenced
 from beadline.common.job_status import JobStatus
 from beadline.common.savepoint_format_type import SavepointFormatType
-from beadline.errors import ConfigurationError, EngineLostError, JobExecutionError, StateMismatchError
+from beadline.errors import EngineLostError, JobExecutionError, StateMismatchError
 from beadline.graph.plan import Plan
 from beadline.master import life, restoring
 from beadline.master.definition import Job, JobSettings
 from beadline.master.ending import clear_up, engine_lost, how_to_resume, say_last_words
 from beadline.master.engines.engine import Engine
-from beadline.master.events import Inbox, Request, Suspend, Wake
+from beadline.master.events import Inbox, Look, Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
 from beadline.master.life import Life, State
 from beadline.master.reporting.guarantee import announce, guarantee_of
@@ -38,6 +38,7 @@ from beadline.master.running import Running
 from beadline.master.snapshots.home import Beginning, Home
 from beadline.master.upgrade.compatibility import Acceptance
 from beadline.master.upkeep.truth import Truth
+from beadline.master.upkeep.views import View
 from beadline.state.disks import FREE_SPACE, is_full
 
 _LOG = logging.getLogger("beadline")
@@ -135,13 +136,19 @@ class JobMaster:
     ) -> Future[str]:
         """Ask for a checkpoint or savepoint; the future gives its path."""
         answer: Future[str] = Future()
-        if self._done.is_set():
-            answer.set_exception(ConfigurationError(f"job '{self.plan.job_name}' has ended: {self.status.name}"))
-        else:
-            self._inbox.put(Request(kind, answer, directory, drain, format))
-            if self._done.is_set():  # the job ended meanwhile, and nobody looks into its inbox any more
-                self._inbox.refuse(f"the job has ended: {self.status.name}")
+        self._ask(Request(kind, answer, directory, drain, format))
         return answer
+
+    def look(self, seconds: float) -> Future[View]:
+        """Ask for the last sealed step; its files stay for so many seconds, or until its view is closed."""
+        answer: Future[View] = Future()
+        self._ask(Look(answer, seconds))
+        return answer
+
+    def _ask(self, question: Request | Look) -> None:
+        self._inbox.put(question)
+        if self._done.is_set():  # nobody looks into its inbox any more
+            self._inbox.refuse(f"job '{self.plan.job_name}' has ended: {self.status.name}")
 
     def wake(self) -> None:
         """Look for new input now, and not when it is time to poll."""

@@ -100,9 +100,10 @@ def _restore(job: Job, running: Running, truth: Truth, snapshot: Snapshot) -> No
         settings.ignore_unclaimed_state,
         skip_in_flight=snapshot.checkpoint_id == settings.ignored_in_flight,
     )
-    truth.book.own(path for path in truth.book.live_files() if running.checkpoints.registry.owns(path))
+    live = truth.book.live_files() | running.views.files()  # what somebody looks at stays until that ends
+    truth.book.own(path for path in live if running.checkpoints.registry.owns(path))
     job.home.storage.check()
     if len(running.sinks):
         truth.book.own(running.checkpoints.leave_behind(snapshot.checkpoint_id))
     running.sinks.restore(snapshot.committables())
-    job.home.drop_orphans(set(truth.book.live_files()) | running.checkpoints.registry.files())
+    job.home.drop_orphans(live | running.checkpoints.registry.files())

@@ -8,6 +8,7 @@ a snapshot taken, a checkpoint completed, is the order of the calls below.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -28,7 +29,18 @@ from beadline.checkpoint.ends import End
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.master import life
 from beadline.master.definition import Job, ProcessingTime
-from beadline.master.events import Event, NotWritten, Prepared, Published, Request, StepEnded, Suspend, Wake, Written
+from beadline.master.events import (
+    Event,
+    Look,
+    NotWritten,
+    Prepared,
+    Published,
+    Request,
+    StepEnded,
+    Suspend,
+    Wake,
+    Written,
+)
 from beadline.master.execution import Execution, Planned, Positions, Reader
 from beadline.master.failures import PoisonWatch
 from beadline.master.life import State
@@ -44,6 +56,7 @@ from beadline.master.upgrade.comparison import generated_uids
 from beadline.master.upgrade.compatibility import has_state
 from beadline.master.upkeep.short_tasks import Merger, drop_garbage
 from beadline.master.upkeep.truth import Truth
+from beadline.master.upkeep.views import Views
 from beadline.runtime.messages import RunContext, StepHeader
 from beadline.runtime.short_tasks.exporting import export_in_worker
 from beadline.runtime.short_tasks.merging import merge_in_worker
@@ -91,6 +104,7 @@ class Running:
         self.stepper = Stepper(plan, job.engine, self._deployment, cancelled, results.warn)
         self._merger = Merger(job.engine, f"{job.group}-merge", self._merging)
         self.files = SegmentFiles("")  # of the present execution
+        self.views = Views(time.monotonic)
         self.execution: Execution | None = None
         self.has_sealed = False
         self._after_last_step: Request | None = None
@@ -223,6 +237,9 @@ class Running:
                 self._tell_of(event.id, "published")
             case Request():
                 self._request(event)
+            case Look():
+                if not event.answer.cancelled():
+                    event.give(self.views.open(self._current.look(self._job.settings.clock()), event.seconds))
             case Suspend():
                 self._suspend()
             case Wake():
@@ -283,7 +300,7 @@ class Running:
     def _drop_garbage(self, freed: frozenset[str]) -> None:
         if self.execution is None:
             return  # nothing runs yet, or it did not begin: what is left are orphans
-        book, needed = self.execution.truth.book, self.checkpoints.registry.files()
+        book, needed = self.execution.truth.book, self.checkpoints.registry.files() | self.views.files()
         problem = drop_garbage(book, needed, self._job.home.delete, freed)
         if problem is not None:
             self._results.warn(problem)

@@ -17,7 +17,19 @@
 
 from __future__ import annotations
 
-from beadline.state_processor.reader import SavepointReader, diff, read
-from beadline.state_processor.writer import SavepointWriter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from beadline.state_processor.reader import SavepointReader, diff, read
+    from beadline.state_processor.writer import SavepointWriter
 
 __all__ = ["SavepointReader", "SavepointWriter", "diff", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    """Spark is imported when one of these is used: ``local`` looks at state without it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from beadline.state_processor import reader, writer
+
+    return getattr(writer if name == "SavepointWriter" else reader, name)

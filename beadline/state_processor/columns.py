@@ -173,11 +173,11 @@ def text_of(value: Any) -> str | None:
     if value is None or value.__class__ is str:
         return value
     if isinstance(value, dt.date | dt.time | uuid.UUID | Decimal | bytes | bytearray | Enum):
-        return str(_plain(value))
-    return json.dumps(_plain(value), ensure_ascii=False)
+        return str(plain(value))
+    return json.dumps(plain(value), ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value in JSON's terms."""
     if value is None or isinstance(value, bool | str):
         return value
@@ -195,15 +195,15 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, Row):
         names = value._fields
-        return [_plain(item) for item in value] if names is None else _object(zip(names, value, strict=False))
+        return [plain(item) for item in value] if names is None else _object(zip(names, value, strict=False))
     if isinstance(value, Mapping):
         return _object(value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _object(zip(value._fields, value, strict=True))
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, Set):
-        return sorted((_plain(item) for item in value), key=repr)
+        return sorted((plain(item) for item in value), key=repr)
     if isinstance(value, TimeWindow):
         return {"start": value.start, "end": value.end}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -212,4 +212,4 @@ def _plain(value: Any) -> Any:
 
 
 def _object(pairs: Any) -> dict[str, Any]:
-    return {text_of(key) or "null": _plain(item) for key, item in pairs}
+    return {text_of(key) or "null": plain(item) for key, item in pairs}

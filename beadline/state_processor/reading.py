@@ -22,6 +22,8 @@ from beadline.state_processor.slices import Pair, Slice, differences
 
 _ROWS = 4096
 
+Thaw = Callable[[Any], Any]
+
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 #: Which table holds the timers of which time domain.
 DOMAINS = {"event": EVENT_TIMERS, "processing": PROCESSING_TIMERS}
@@ -29,12 +31,16 @@ DOMAINS = {"event": EVENT_TIMERS, "processing": PROCESSING_TIMERS}
 
 @dataclass(frozen=True)
 class KeyedRead:
-    """Shows one keyed state: key, perhaps window, value, and the time it was written if it has a time to live."""
+    """Shows one keyed state: key, perhaps window, value, and the time it was written if it has a time to live.
+
+    :ivar thaw: what loads pickled values
+    """
 
     state: StateDescription
     key: Shown
     value: Shown
-    decoded: bool
+    decoded: bool = False
+    thaw: Thaw = thaw
 
     @property
     def schema(self) -> pa.Schema:
@@ -53,7 +59,7 @@ class KeyedRead:
                 yield self._batch(table, items)
 
     def _batch(self, table: TableChanges, items: list[tuple[Any, Any]]) -> pa.RecordBatch:
-        read = reader_of(self.state.kind)
+        read = reader_of(self.state.kind, self.thaw)
         values = [read(change) for _, change in items]
         arrays = [self.key.array([key_of(slot, table.namespaced) for slot, _ in items])]
         if self.state.namespaced:
@@ -101,6 +107,7 @@ class OperatorRead:
     mode: str
     key: Shown | None
     value: Shown
+    thaw: Thaw = thaw
 
     @property
     def schema(self) -> pa.Schema:
@@ -113,10 +120,10 @@ class OperatorRead:
         for items in _chunks(read_part(part, self.mode)):
             if self.key is not None:
                 arrays = [self.key.array([key for key, _ in items])]
-                arrays.append(self.value.array([thaw(value) for _, value in items]))
+                arrays.append(self.value.array([self.thaw(value) for _, value in items]))
             else:
                 arrays = [pa.array([subtask] * len(items), pa.int32())]
-                arrays.append(self.value.array([thaw(item) for item in items]))
+                arrays.append(self.value.array([self.thaw(item) for item in items]))
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -195,17 +202,13 @@ def window_of(namespace: Any) -> tuple[int, int] | None:
     return None
 
 
-def reader_of(kind: str) -> Callable[[Any], Any]:
+def reader_of(kind: str, thaw: Thaw = thaw) -> Callable[[Any], Any]:
     """What turns a settled change of a table into a value: itself, a list or a dictionary."""
-    return {"value": thaw, "list": _list, "map": _map}[kind]
-
-
-def _list(change: Any) -> list[Any]:
-    return [thaw(item) for item in change[1]]
-
-
-def _map(change: Any) -> dict[Any, Any]:
-    return {unboxed(key): thaw(value) for key, value in change[1].items()}
+    if kind == "list":
+        return lambda change: [thaw(item) for item in change[1]]
+    if kind == "map":
+        return lambda change: {unboxed(key): thaw(value) for key, value in change[1].items()}
+    return {"value": thaw}[kind]
 
 
 def without_times(kind: str, value: Any) -> Any:
