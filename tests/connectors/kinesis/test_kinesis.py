@@ -32,6 +32,8 @@ from beadline.datastream.connectors.kinesis import (
 from beadline.errors import BeadlineError, ConfigurationError, UnsupportedFeatureError
 from tests.connectors.kinesis.streams import LOGIN, Service, running_service
 
+pytestmark = pytest.mark.usefixtures("local_engine")
+
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
