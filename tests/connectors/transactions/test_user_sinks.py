@@ -30,6 +30,8 @@ from beadline.datastream.functions import (
 )
 from beadline.errors import JobExecutionError
 
+pytestmark = pytest.mark.usefixtures("local_engine")
+
 NUMBERS = list(range(200))
 
 
