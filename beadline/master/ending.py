@@ -9,6 +9,7 @@ from beadline.checkpoint.ends import End, Fate
 from beadline.common.job_status import JobStatus
 from beadline.errors import EngineLostError
 from beadline.master.definition import Job
+from beadline.master.reporting.telling import first_line
 from beadline.master.running import Running
 
 _LOG = logging.getLogger("beadline")
@@ -44,6 +45,12 @@ def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
 
 
 # -- what a job says when it has ended
+
+
+def without_last_checkpoint(error: BaseException) -> End:
+    """A job that was told to end could not take a last checkpoint."""
+    _LOG.warning("no last checkpoint could be taken: %s", first_line(error))
+    return End.SUSPENDED
 
 
 def how_to_resume(newest: str, claimed: bool) -> str:

@@ -25,7 +25,7 @@ from beadline.errors import EngineLostError, JobExecutionError, StateMismatchErr
 from beadline.graph.plan import Plan
 from beadline.master import life, restoring
 from beadline.master.definition import Job, JobSettings
-from beadline.master.ending import clear_up, engine_lost, how_to_resume, say_last_words
+from beadline.master.ending import clear_up, engine_lost, how_to_resume, say_last_words, without_last_checkpoint
 from beadline.master.engines.engine import Engine
 from beadline.master.events import Inbox, Look, Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
@@ -135,20 +135,17 @@ class JobMaster:
         format: SavepointFormatType = SavepointFormatType.CANONICAL,
     ) -> Future[str]:
         """Ask for a checkpoint or savepoint; the future gives its path."""
-        answer: Future[str] = Future()
-        self._ask(Request(kind, answer, directory, drain, format))
-        return answer
+        return self._ask(Request(kind, Future(), directory, drain, format))
 
     def look(self, seconds: float) -> Future[View]:
         """Ask for the last sealed step; its files stay for so many seconds, or until its view is closed."""
-        answer: Future[View] = Future()
-        self._ask(Look(answer, seconds))
-        return answer
+        return self._ask(Look(Future(), seconds))
 
-    def _ask(self, question: Request | Look) -> None:
+    def _ask(self, question: Request | Look) -> Future[Any]:
         self._inbox.put(question)
         if self._done.is_set():  # nobody looks into its inbox any more
             self._inbox.refuse(f"job '{self.plan.job_name}' has ended: {self.status.name}")
+        return question.answer
 
     def wake(self) -> None:
         """Look for new input now, and not when it is time to poll."""
@@ -338,7 +335,7 @@ class JobMaster:
             return None
         self._inbox.postpone(left)
         if self._asked is End.SUSPENDED:
-            return self._ended_without_checkpoint(self.history[-1].error)
+            return without_last_checkpoint(self.history[-1].error)
         return None
 
     # -- failure
@@ -362,7 +359,7 @@ class JobMaster:
             error = full
         if self._asked is End.SUSPENDED:
             running.stepper.quiet()
-            return self._ended_without_checkpoint(error)
+            return without_last_checkpoint(error)
         running.do(running.checkpoints.job_failed())
         latest = max((each.id for each in running.checkpoints.coordinator.completed), default=None)
         delay_ms = self._failures.delay_ms(self.attempt, error, running.poison, running.has_sealed, latest)
@@ -372,10 +369,6 @@ class JobMaster:
         running.stepper.quiet()
         self.attempt += 1
         return None
-
-    def _ended_without_checkpoint(self, error: BaseException) -> End:
-        _LOG.warning("no last checkpoint could be taken: %s", first_line(error))
-        return End.SUSPENDED
 
     # -- the end
 
