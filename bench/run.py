@@ -138,6 +138,7 @@ BENCHMARKS = {
     "savepoint": script("savepoint"),
     "step_stalls": script("step_stalls"),
     "growth": script("growth"),
+    "watched": script("watched"),
     "kafka_source": script("kafka_source"),
     "kafka_to_kafka": script("kafka_to_kafka"),
     "file_formats": script("file_formats"),
