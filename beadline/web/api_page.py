@@ -16,6 +16,9 @@ details { border-bottom: 1px solid #8884; padding: .35rem 0; } summary { cursor:
 td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top; }
 """
 
+#: What browsers let the page do: its style is in it.
+API_PAGE_MAY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
+
 
 def api_page(schema: dict[str, Any]) -> str:
     """A page for the schema of an app."""

@@ -17,7 +17,7 @@ from fastapi.staticfiles import StaticFiles
 
 from beadline import __version__
 from beadline.web import actions, reading, stream
-from beadline.web.api_page import api_page
+from beadline.web.api_page import API_PAGE_MAY, api_page
 from beadline.web.jobs import Jobs
 from beadline.web.operations import Operations
 from beadline.web.problems import add_handlers, answer
@@ -57,7 +57,7 @@ def make_app(
         doing = actions.Actions(jobs, operations, rules.token is not None, directories)
         app.include_router(stream.router(jobs, secrets.token_hex(4), closing))
         _include_state(app, jobs)
-    app.include_router(reading.job_router(jobs))
+    app.include_router(reading.job_router(jobs, token_required=rules.token is not None))
     if not jobs.is_history:
         app.include_router(actions.router(doing, operations))
 
@@ -71,11 +71,20 @@ def make_app(
 
     @app.get("/api", include_in_schema=False)
     async def page() -> Response:
-        return HTMLResponse(api_page(app.openapi()))
+        return HTMLResponse(api_page(app.openapi()), headers={"content-security-policy": API_PAGE_MAY})
 
     if static.is_dir():
-        app.mount("/", StaticFiles(directory=static, html=True))
+        app.mount("/", _Files(directory=static, html=True))
     return Guard(app, rules)
+
+
+class _Files(StaticFiles):
+    """The dashboard's files. Browsers ask whether they have changed: after an upgrade of Beadline, they have."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response: Response = super().file_response(*args, **kwargs)
+        response.headers["cache-control"] = "no-cache"
+        return response
 
 
 def _include_state(app: FastAPI, jobs: Jobs) -> None:

@@ -14,7 +14,6 @@ import threading
 from pathlib import Path
 
 from beadline.master.client import registry
-from beadline.master.client.registry import Entry
 from beadline.master.client.rest_settings import RestSettings
 from beadline.master.job import JobMaster
 from beadline.state.segments.files import local_path
@@ -83,8 +82,6 @@ def archive_of(settings: RestSettings) -> Archive:
     return Archive(Path(local) if local else registry.state_directory() / "history", settings.history_jobs)
 
 
-def keep(master: JobMaster, entry: Entry) -> None:
+def keep(master: JobMaster) -> None:
     """A job has ended: archive it."""
-    record = record_of(master, fresh=True)
-    record.log = entry.log
-    archive_of(master.job.settings.rest).keep(record)
+    archive_of(master.job.settings.rest).keep(record_of(master, fresh=True))

@@ -16,6 +16,7 @@ from typing import Any
 
 import beadline
 from beadline.common.secrets import without_passwords
+from beadline.master.client import registry
 from beadline.master.engines.engine import Engine
 from beadline.master.job import JobMaster
 from beadline.master.reporting import news
@@ -74,6 +75,7 @@ class _Recorder:
             arguments=list(plan.program.arguments),
             pid=os.getpid(),
             host=socket.gethostname(),
+            log=os.environ.get(registry.LOG_VARIABLE) or None,
             attempt=master.attempt,
             last_checkpoint=master.last_checkpoint,
             error=None if master.error is None else without_passwords(first_line(master.error)),

@@ -83,7 +83,6 @@ _OF_JOBS: dict[str, tuple[JobAnswer, str]] = {
     "/checkpoints/config": (checkpoints.config, "How its checkpoints are taken"),
 }
 _OWN: dict[str, tuple[JobAnswer, str]] = {
-    "": (own.job, "The job in a few numbers"),
     "/vertices": (own.vertices, "Its operators with rates, backlog, busy time and watermark"),
     "/timeline": (own.timeline, "Steps, checkpoints, failures, starts and states over time"),
 }
@@ -115,8 +114,8 @@ def _listed(names: str | None) -> list[str] | None:
     return None if names is None else [name for name in names.split(",") if name]
 
 
-def job_router(all_jobs: Jobs) -> APIRouter:
-    """``/jobs/:jobid`` and what is below it."""
+def job_router(all_jobs: Jobs, token_required: bool) -> APIRouter:
+    """``/jobs/:jobid`` and what is below it. Pages want to know whether changes need a token."""
     made = APIRouter(prefix="/jobs/{jobid}", responses=ERRORS, tags=["jobs"])
 
     def of(jobid: str) -> JobRecord:
@@ -146,6 +145,10 @@ def job_router(all_jobs: Jobs) -> APIRouter:
         add_own_path(path, give, summary)
     for path, (of_vertex, summary) in _OF_VERTICES.items():
         add_vertex_path(path, of_vertex, summary)
+
+    @made.get("/beadline", summary="The job in a few numbers")
+    async def in_short(jobid: JobId) -> Response:
+        return answer({**own.job(found_record(all_jobs, jobid)), "token_required": token_required})
 
     @made.get("/exceptions", summary="What made its executions fail, newest first")
     async def failures(

@@ -16,6 +16,7 @@ A refusal is decided from plain facts (:func:`refusal`), so that it can be teste
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
 import json
@@ -38,10 +39,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_MAY = (
-    b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; "
-    b"base-uri 'none'; form-action 'none'"
-)
+_MAY = b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -218,19 +216,21 @@ class Guard:
         body = _Measured(receive)
 
         async def send_with_headers(message: Message) -> None:
+            if body.is_too_long:  # whatever the app made of that
+                return
             if message["type"] == "http.response.start":
                 present = {name for name, _ in message["headers"]}
                 own = [header for header in _ALWAYS if header[0] not in present]
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
 
-        try:
+        with contextlib.suppress(_TooLong):
             await self._app(scope, body.receive, send_with_headers)
-        except TooLarge:
+        if body.is_too_long:
             await _refuse(413, f"a body may have {LARGEST_BODY} bytes", send)
 
 
-class TooLarge(Exception):
+class _TooLong(Exception):
     """A body goes on after the bytes that it may have."""
 
 
@@ -241,12 +241,16 @@ class _Measured:
         self._receive = receive
         self._bytes = 0
 
+    @property
+    def is_too_long(self) -> bool:
+        return self._bytes > LARGEST_BODY
+
     async def receive(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
             self._bytes += len(message.get("body", b""))
-            if self._bytes > LARGEST_BODY:
-                raise TooLarge
+            if self.is_too_long:
+                raise _TooLong
         return message
 
 

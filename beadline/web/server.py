@@ -98,6 +98,7 @@ def _config(app: App, **more: Any) -> uvicorn.Config:
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="critical",  # who sends nonsense does not fill the user's terminal
         access_log=False,
         server_header=False,
         proxy_headers=False,

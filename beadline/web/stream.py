@@ -72,9 +72,7 @@ async def _lines(master: JobMaster, driver: str, after: int, closing: Callable[[
 
     kept = master.news.join(hear, after)
     try:
-        yield "retry: 1000\n\n"
-        for number, event in kept:
-            yield _line(driver, number, event)
+        yield "retry: 1000\n\n" + "".join(_line(driver, number, event) for number, event in kept)
         quiet = 0.0
         while waiting.qsize() < _MOST_WAITING and not closing():
             try:
@@ -88,7 +86,10 @@ async def _lines(master: JobMaster, driver: str, after: int, closing: Callable[[
                     yield ": still here\n\n"
                 continue
             quiet = 0.0
-            yield _line(driver, number, event)
+            lines = [_line(driver, number, event)]
+            while not waiting.empty():
+                lines.append(_line(driver, *waiting.get_nowait()))
+            yield "".join(lines)
     finally:
         master.news.leave(hear)
 

@@ -129,7 +129,7 @@ class Presence:
             return
         try:
             history: Any = importlib.import_module(_HISTORY)
-            history.keep(master, door.entries[master.job_id])
+            history.keep(master)
         except Exception as error:
             _LOG.debug("the history of job %s was not kept: %s", master.job_id, error)
         with self._lock:
