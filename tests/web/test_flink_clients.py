@@ -46,7 +46,7 @@ def job(driver: Driver, folder: Path) -> Iterator[JobClient]:
         "counted",
         **{
             "beadline.rest.token": "none",
-            "execution.checkpointing.interval": "500 ms",
+            "execution.checkpointing.interval": "1 s",
             "execution.checkpointing.dir": f"file://{folder}/checkpoints",
             "execution.checkpointing.savepoint-dir": f"file://{folder}/savepoints",
             "execution.checkpointing.tolerable-failed-checkpoints": "5",
@@ -156,7 +156,7 @@ def test_flink_s_page_shows_the_job_without_an_error(driver: Driver, job: JobCli
             page.get_by_role("tab", name=tab).last.click()
             page.get_by_text(shown).first.wait_for()
             if tab == "History":
-                page.locator(".ant-table-row-expand-icon:visible").last.click()
+                page.locator(".ant-table-row-expand-icon:visible").nth(1).click()
                 page.get_by_text("Checkpoint Detail:").last.wait_for()
         time.sleep(1)  # whatever the page still asks for
         browser.close()
