@@ -1,0 +1,91 @@
+// One job as its pages share it: the feed, the summary, the story, the header with its buttons.
+
+import { ApiError } from "./api.js";
+import { Feed } from "./feed.js";
+import { Story } from "./story.js";
+
+const ENDED = new Set(["FINISHED", "FAILED", "CANCELED", "SUSPENDED"]);
+
+export class Job {
+  constructor(id) {
+    this.id = id;
+    this.path = `/jobs/${id}`;
+    this.feed = new Feed(`${this.path}/beadline/events`);
+    this.summary = null;
+    this.story = null;
+    this.error = null;
+    this.summaryListeners = new Set();
+    this.storyListeners = new Set();
+    this.feed.hear((event) => this.hear(event));
+    this.feed.watch(`${this.path}/beadline`, {
+      every: 1500,
+      on: ["StatusChanged", "ExecutionFailed", "ExecutionStarted"],
+      onData: (summary) => this.take(summary),
+      onError: (error) => this.fail(error),
+    });
+  }
+
+  /** Whether it may still change. */
+  get live() {
+    return !this.summary || !ENDED.has(this.summary.state);
+  }
+
+  take(summary) {
+    const was = this.live;
+    this.summary = summary;
+    this.error = null;
+    for (const listener of [...this.summaryListeners]) listener(summary, null);
+    if (was && !this.live) this.feed.askAgain(); // the last numbers
+  }
+
+  fail(error) {
+    this.error = error;
+    for (const listener of [...this.summaryListeners]) listener(null, error);
+  }
+
+  hear(event) {
+    if (this.story?.hear(event)) this.tellStory();
+    if (event.type === "StatusChanged" && this.summary) this.take({ ...this.summary, state: event.data.status });
+  }
+
+  /** Hears the headline numbers, with each answer. */
+  onSummary(listener) {
+    const filtered = (summary) => summary && listener(summary);
+    this.summaryListeners.add(filtered);
+    if (this.summary) listener(this.summary);
+    return () => this.summaryListeners.delete(filtered);
+  }
+
+  /** Hears the story: as the server tells it, then with each event. */
+  onStory(listener) {
+    this.storyListeners.add(listener);
+    if (this.story) listener(this.story);
+    const stop = this.feed.watch(`${this.path}/beadline/timeline`, {
+      every: 30000,
+      on: ["ExecutionStarted"],
+      onData: (answer) => {
+        this.story = new Story().begin(answer);
+        this.tellStory();
+      },
+      onError: (error) => error instanceof ApiError && listener(new Story()),
+    });
+    return () => {
+      stop();
+      this.storyListeners.delete(listener);
+    };
+  }
+
+  /** At most once per frame, however many events come. */
+  tellStory() {
+    if (this.telling) return;
+    this.telling = true;
+    requestAnimationFrame(() => {
+      this.telling = false;
+      for (const listener of [...this.storyListeners]) listener(this.story);
+    });
+  }
+
+  close() {
+    this.feed.close();
+  }
+}

@@ -1,0 +1,185 @@
+// The job at a glance: headline numbers, the bead line, the graph, and all operators as a table.
+
+import { card, copyButton, empty, h, replace } from "../core/dom.js";
+import { NONE, ago, bytes, count, isTime, percent, plural, rate, short, tail, watermark } from "../core/format.js";
+import { PagedTable, facts, tile } from "../core/shell.js";
+import { BeadLine, legend } from "../drawing/beads.js";
+import { Sparkline } from "../drawing/charts.js";
+import { Graph } from "../drawing/graph.js";
+
+export function overview(root, job) {
+  const numbers = headline(job);
+  const beads = card("Steps");
+  const line = new BeadLine();
+  replace(beads.tools, legend("step", "again", "checkpoint", "savepoint", "failure"));
+  replace(beads.body, line.element);
+  const graph = graphCard(job);
+  const table = operatorTable((id) => graph.select(id));
+  replace(root, numbers.element, beads.section, graph.section, table.section);
+
+  let plan = null;
+  let vertices = null;
+  const draw = () => {
+    if (!plan || !vertices) return;
+    graph.show(vertices, plan);
+    table.show(vertices);
+  };
+  const stops = [
+    job.feed.watch(`${job.path}/plan`, { onData: (answer) => ((plan = edgesOf(answer.plan)), draw()), onError: graph.fail }),
+    job.feed.watch(`${job.path}/beadline/vertices`, { every: job.live ? 2000 : Infinity, on: ["ExecutionStarted", "StatusChanged"], onData: (answer) => ((vertices = answer.vertices), draw()), onError: graph.fail }),
+    job.onSummary(numbers.show),
+    job.onStory((story) => {
+      line.show(story);
+      numbers.seed(story);
+    }),
+  ];
+  return () => stops.forEach((stop) => stop());
+}
+
+const edgesOf = (plan) => (plan?.nodes ?? []).flatMap((node) => (node.inputs ?? []).map((input) => ({ from: input.id, to: node.id, ship: input.ship_strategy })));
+
+function headline(job) {
+  const spark = new Sparkline("Records per second, the newest minutes");
+  const tiles = {
+    rate: tile("Records per second", spark.element),
+    records: tile("Records read"),
+    lag: tile("Waiting at sources"),
+    watermark: tile("Watermark"),
+    state: tile("Keys and state"),
+    checkpoint: tile("Last checkpoint"),
+    restarts: tile("Restarts"),
+  };
+  tiles.rate.element.classList.add("wide");
+  const element = h("section", { class: "tiles", "aria-label": "Headline numbers" }, Object.values(tiles).map((one) => one.element));
+  let seeded = false;
+  return {
+    element,
+    seed(story) {
+      if (seeded || story.steps.length < 2) return;
+      seeded = true;
+      spark.begin(story.steps.slice(-90).map((step) => (step.seconds > 0 ? step.records / step.seconds : 0)));
+    },
+    show(job_) {
+      const last = job_.last_checkpoint;
+      tiles.rate.show(short(job_.records_per_second), job_.step ? `step ${count(job_.step)}` : "no step yet");
+      if (job.live) spark.add(job_.records_per_second ?? 0);
+      tiles.records.show(short(job_.records), job_.records >= 1000 ? count(job_.records) : "");
+      tiles.lag.show(job_.lag == null ? NONE : short(job_.lag), job_.lag == null ? "sources don't say" : job_.lag ? "records to read" : "caught up");
+      tiles.watermark.show(watermark(job_.watermark), isTime(job_.watermark) && job_.watermark > 1e12 && job_.now - job_.watermark < 1e10 ? `${ago(job_.watermark, job_.now)}` : "event time");
+      tiles.state.show(short(job_.keys), bytes(job_.state_bytes));
+      tiles.checkpoint.show(...checkpointText(job_, last));
+      tiles.restarts.show(count(job_.restarts ?? 0), job_.rerun_steps ? plural(job_.rerun_steps, "step run again", "steps run again") : "no step run again");
+      tiles.restarts.element.classList.toggle("attention", job_.restarts > 0);
+    },
+  };
+}
+
+function checkpointText(summary, last) {
+  if (!last) return ["none yet", ""];
+  if (typeof last === "string") return [/chk-(\d+)/.exec(last)?.[1] ?? "done", tail(last, 30), last];
+  const at = last.ended_at ?? last.latest_ack_timestamp ?? last.triggered_at;
+  return [`#${last.id}`, [ago(at, summary.now), bytes(last.size ?? last.checkpointed_size)].join(" · "), last.path ?? ""];
+}
+
+// -- the graph with the panel of the operator in focus
+
+function graphCard(job) {
+  const box = card("Job graph");
+  const panel = h("aside", { class: "op-panel", hidden: true, "aria-label": "Operator" });
+  let known = [];
+  const graph = new Graph((id) => panelFor(job, panel, known.find((one) => one.id === id), () => graph.select(null)));
+  const wait = empty("Waiting for the plan…", "");
+  replace(box.body, wait);
+  return {
+    section: box.section,
+    select: (id) => {
+      graph.select(id);
+      box.section.scrollIntoView({ block: "nearest" });
+    },
+    fail: (error) => !known.length && replace(box.body, empty("The graph can't be shown", error.message)),
+    show(vertices, edges) {
+      if (!known.length) replace(box.body, h("div", { class: "graph-row" }, graph.element, panel));
+      known = vertices;
+      box.note.textContent = `${plural(vertices.length, "operator")} in ${plural(new Set(vertices.map((one) => one.level)).size, "level")}`;
+      graph.update(vertices, edges);
+      if (graph.selected) panel.update?.(vertices.find((one) => one.id === graph.selected));
+    },
+  };
+}
+
+function panelFor(job, panel, vertex, close) {
+  panel.stop?.();
+  panel.hidden = !vertex;
+  if (!vertex) return;
+  const numbers = h("div");
+  const subtasks = h("div", { class: "op-subtasks" });
+  panel.update = (one) => one && replace(numbers, vertexFacts(one));
+  const closing = h("button", { class: "button icon-only", type: "button", "aria-label": "Close", on: { click: close } }, "✕");
+  replace(panel, h("header", { class: "op-panel-head" }, h("h3", {}, vertex.name), closing), numbers, subtasks);
+  panel.update(vertex);
+  panel.stop = job.feed.watch(`${job.path}/vertices/${vertex.id}`, {
+    every: job.live ? 4000 : Infinity,
+    onData: (answer) => replace(subtasks, subtaskTable(answer.subtasks ?? [])),
+    onError: () => replace(subtasks),
+  });
+}
+
+function vertexFacts(one) {
+  return facts([
+    ["Kind", one.kind],
+    ["Level", count(one.level)],
+    ["Parallelism", count(one.parallelism)],
+    ["Busy", percent(one.busy)],
+    ["In", `${rate(one.records_in_per_second)} · ${count(one.records_in)} in all`],
+    ["Out", `${rate(one.records_out_per_second)} · ${count(one.records_out)} in all`],
+    one.backlog != null && ["Waiting", plural(one.backlog, "record")],
+    ["Watermark", watermark(one.watermark)],
+    ["Keys", count(one.keys)],
+    ["State", bytes(one.state_bytes)],
+    ["Id", h("span", { class: "with-button" }, h("code", {}, tail(one.id, 14)), copyButton(one.id))],
+  ]);
+}
+
+function subtaskTable(subtasks) {
+  if (!subtasks.length) return null;
+  const most = Math.max(1, ...subtasks.map((one) => one.metrics?.["read-records"] || one.metrics?.["write-records"] || 0));
+  const rows = subtasks.slice(0, 64).map((one) => {
+    const records = one.metrics?.["read-records"] || one.metrics?.["write-records"] || 0;
+    const bar = h("span", { class: "bar-fill" });
+    bar.style.setProperty("transform", `scaleX(${records / most})`);
+    return h("tr", {}, h("th", { scope: "row" }, one.subtask), h("td", {}, h("span", { class: "bar" }, bar)), h("td", { class: "number" }, short(records)));
+  });
+  const head = h("tr", {}, h("th", { scope: "col" }, "Subtask"), h("th", { scope: "col" }, "Share"), h("th", { scope: "col", class: "number" }, "Records"));
+  return h("table", { class: "table tight" }, h("caption", { class: "off-screen" }, "Subtasks"), h("thead", {}, head), h("tbody", {}, rows));
+}
+
+// -- all operators as a table
+
+function operatorTable(onPick) {
+  const box = card("Operators");
+  const filter = h("input", { class: "input", type: "search", placeholder: "Find an operator", "aria-label": "Find an operator" });
+  let known = [];
+  const columns = [{ name: "Operator" }, ...["In", "Out", "Waiting", "Busy", "Keys", "State", "Watermark"].map((name) => ({ name, class: "number" }))];
+  const table = new PagedTable({ label: "Operators", columns, row, size: 20 });
+  function row(one) {
+    const name = h("button", { class: "link", type: "button", title: one.name, on: { click: () => onPick(one.id) } }, one.name);
+    const cells = [rate(one.records_in_per_second), rate(one.records_out_per_second), one.backlog == null ? NONE : short(one.backlog), percent(one.busy), short(one.keys), bytes(one.state_bytes), watermark(one.watermark)];
+    return h("tr", {}, h("th", { scope: "row", class: "name" }, name, h("span", { class: "quiet" }, ` ×${one.parallelism}`)), cells.map((text) => h("td", { class: "number" }, text)));
+  }
+  const show = () => {
+    const wanted = filter.value.trim().toLowerCase();
+    table.show(known.filter((one) => one.name.toLowerCase().includes(wanted)));
+  };
+  filter.addEventListener("input", show);
+  replace(box.tools, filter);
+  replace(box.body, table.element);
+  return {
+    section: box.section,
+    show(vertices) {
+      known = [...vertices].sort((a, b) => a.level - b.level);
+      filter.hidden = known.length < 8;
+      if (!table.body.contains(document.activeElement)) show();
+    },
+  };
+}
+
