@@ -13,7 +13,7 @@ export function jobHeader(job, pages) {
   const note = h("p", { class: "job-note", hidden: true });
   const missing = h("div", { class: "missing", hidden: true, role: "alert" });
   const buttons = actionButtons(job);
-  const tabs = pages.map(([key, title]) => h("a", { class: "tab", href: `#/jobs/${job.id}/${key}`, "data-tab": key }, title));
+  const tabs = pages.map(([key, title]) => h("a", { class: "tab", href: `#${job.path}/${key}`, "data-tab": key }, title));
   const nav = h("nav", { class: "tabs", "aria-label": "Pages of the job" }, tabs);
   const element = h("div", { class: "job-head" }, h("div", { class: "job-title" }, h("div", { class: "job-names" }, h("div", { class: "job-name" }, name, state), about), buttons.element), note, missing, nav);
 

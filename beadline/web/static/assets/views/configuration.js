@@ -7,20 +7,20 @@ import { PagedTable, facts, trouble } from "../core/shell.js";
 export function configuration(root, job) {
   const about = card("The job");
   const execution = card("Execution");
-  const options = optionTable("Options of the job");
-  const driver = optionTable("Settings of the driver");
-  replace(root, h("div", { class: "stack" }, h("div", { class: "pair-of-cards" }, about.section, execution.section), options.section, driver.section));
+  const parameters = optionTable("Parameters of the job", "The program sets none.");
+  const driver = optionTable("Options", "All is as Beadline has it by default.");
+  replace(root, h("div", { class: "stack" }, h("div", { class: "pair-of-cards" }, about.section, execution.section), driver.section, parameters.section));
   const stops = [
     job.onSummary((one) => !about.body.contains(document.activeElement) && replace(about.body, aboutFacts(one))),
     job.feed.watch(`${job.path}/config`, {
       onData: (answer) => {
         const config = answer["execution-config"] ?? {};
         replace(execution.body, executionFacts(config));
-        options.show(Object.entries(config["user-config"] ?? {}));
+        parameters.show(Object.entries(config["user-config"] ?? {}));
       },
       onError: (error) => replace(execution.body, trouble(error)),
     }),
-    job.feed.watch("/jobmanager/config", {
+    job.feed.watch(`${job.path}/jobmanager/config`, {
       onData: (answer) => driver.show((Array.isArray(answer) ? answer : []).map(({ key, value }) => [key, value])),
       onError: (error) => driver.fail(error),
     }),
@@ -46,18 +46,18 @@ function aboutFacts(one) {
 
 function executionFacts(config) {
   return facts([
-    ["Mode", config["execution-mode"]],
+    config["execution-mode"] && ["Mode", config["execution-mode"]],
     ["Parallelism", config["job-parallelism"] === -1 ? "as the engine has slots" : String(config["job-parallelism"] ?? NONE)],
     ["Restart strategy", config["restart-strategy"]],
     ["Object reuse", config["object-reuse-mode"] ? "yes" : "no"],
   ]);
 }
 
-function optionTable(title) {
+function optionTable(title, without) {
   const box = card(title);
   const filter = h("input", { class: "input", type: "search", placeholder: "Find an option", "aria-label": `Find in ${title.toLowerCase()}` });
   const row = ([key, value]) => h("tr", {}, h("th", { scope: "row", class: "option" }, h("code", {}, key)), h("td", { class: "option-value" }, h("code", {}, value === "" ? "(empty)" : String(value))));
-  const table = new PagedTable({ label: title, columns: [{ name: "Option" }, { name: "Value" }], row, size: 40 });
+  const table = new PagedTable({ label: title, columns: [{ name: "Option" }, { name: "Value" }], row, size: 40, wraps: true });
   let all = [];
   const show = () => {
     const wanted = filter.value.trim().toLowerCase();
@@ -71,7 +71,7 @@ function optionTable(title) {
     show(entries) {
       all = entries.sort(([a], [b]) => a.localeCompare(b));
       replace(box.tools, all.length > 8 ? filter : null);
-      replace(box.body, all.length ? table.element : empty("Nothing is set", "All is as Beadline has it by default."));
+      replace(box.body, all.length ? table.element : empty("Nothing is set", without));
       show();
     },
   };

@@ -11,15 +11,14 @@ export function count(value) {
 export function short(value) {
   if (!isNumber(value)) return NONE;
   const size = Math.abs(value);
-  if (size < 1000) return size < 10 && size % 1 ? trim(value, 1) : String(Math.round(value));
+  if (size < 1000) return size < 9.95 && size % 1 ? value.toFixed(1) : String(Math.round(value));
   const units = ["k", "M", "G", "T", "P"];
   const power = Math.min(Math.floor(Math.log10(size) / 3), units.length);
   const scaled = value / 1000 ** power;
   return rounded(scaled) + units[power - 1];
 }
 
-const trim = (value, digits) => value.toFixed(digits).replace(/\.?0+$/, "");
-const rounded = (value) => (Math.abs(value) >= 100 ? trim(value, 0) || "0" : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2));
+const rounded = (value) => value.toFixed(Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2);
 
 export const rate = (value) => (isNumber(value) ? `${short(value)}/s` : NONE);
 

@@ -31,7 +31,7 @@ export function groupBars(operator) {
     return svg("rect", { x: index + 0.08, y: height - tall, width: 0.84, height: tall }, svg("title", {}, `${name}: ${bytes(size)}, ${plural(groups.entries[index], "entry", "entries")}`));
   });
   const filled = groups.bytes.filter(Boolean).length;
-  const label = `${count(filled)} of ${count(groups.bytes.length)} ranges of key groups hold state, the largest ${bytes(most)}`;
+  const label = `${count(filled)} of ${count(groups.bytes.length)}${groups.width > 1 ? ` ranges of ${groups.width}` : ""} hold state, the largest ${bytes(most)}`;
   return h(
     "section",
     { class: "sub-section", "aria-label": "Spread over key groups" },

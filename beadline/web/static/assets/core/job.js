@@ -9,8 +9,8 @@ const ENDED = new Set(["FINISHED", "FAILED", "CANCELED", "SUSPENDED"]);
 export class Job {
   constructor(id) {
     this.id = id;
-    this.path = `/jobs/${id}`;
-    this.feed = new Feed(`${this.path}/beadline/events`);
+    this.path = `/jobs/${encodeURIComponent(id)}`;
+    this.feed = new Feed();
     this.summary = null;
     this.story = null;
     this.error = null;
@@ -34,6 +34,7 @@ export class Job {
     const was = this.live;
     this.summary = summary;
     this.error = null;
+    this.feed.follow(this.live ? `${this.path}/beadline/events` : null);
     for (const listener of [...this.summaryListeners]) listener(summary, null);
     if (was && !this.live) this.feed.askAgain(); // the last numbers
   }
@@ -45,7 +46,9 @@ export class Job {
 
   hear(event) {
     if (this.story?.hear(event)) this.tellStory();
-    if (event.type === "StatusChanged" && this.summary) this.take({ ...this.summary, state: event.data.status });
+    // The stream begins with events of the past, which the summary knows already.
+    const isNews = this.summary && event.data.at >= this.summary.now;
+    if (event.type === "StatusChanged" && isNews) this.take({ ...this.summary, state: event.data.status });
   }
 
   /** Hears the headline numbers, with each answer. */

@@ -2,7 +2,7 @@
 
 import { card, copyButton, empty, h, replace } from "../core/dom.js";
 import { NONE, ago, bytes, count, isTime, percent, plural, rate, short, tail, watermark } from "../core/format.js";
-import { PagedTable, facts, tile } from "../core/shell.js";
+import { PagedTable, choice, facts, tile } from "../core/shell.js";
 import { BeadLine, legend } from "../drawing/beads.js";
 import { Sparkline } from "../drawing/charts.js";
 import { Graph } from "../drawing/graph.js";
@@ -13,20 +13,20 @@ export function overview(root, job) {
   const line = new BeadLine();
   replace(beads.tools, legend("step", "again", "checkpoint", "savepoint", "failure"));
   replace(beads.body, line.element);
-  const graph = graphCard(job);
+  const graph = graphCard();
   const table = operatorTable((id) => graph.select(id));
   replace(root, numbers.element, beads.section, graph.section, table.section);
 
-  let plan = null;
-  let vertices = null;
-  const draw = () => {
-    if (!plan || !vertices) return;
-    graph.show(vertices, plan);
-    table.show(vertices);
-  };
   const stops = [
-    job.feed.watch(`${job.path}/plan`, { onData: (answer) => ((plan = edgesOf(answer.plan)), draw()), onError: graph.fail }),
-    job.feed.watch(`${job.path}/beadline/vertices`, { every: job.live ? 2000 : Infinity, on: ["ExecutionStarted", "StatusChanged"], onData: (answer) => ((vertices = answer.vertices), draw()), onError: graph.fail }),
+    job.feed.watch(`${job.path}/beadline/vertices`, {
+      every: job.live ? 2000 : Infinity,
+      on: ["ExecutionStarted", "StatusChanged"],
+      onError: graph.fail,
+      onData: ({ vertices }) => {
+        graph.show(vertices, edgesOf(vertices));
+        table.show(vertices);
+      },
+    }),
     job.onSummary(numbers.show),
     job.onStory((story) => {
       line.show(story);
@@ -36,7 +36,7 @@ export function overview(root, job) {
   return () => stops.forEach((stop) => stop());
 }
 
-const edgesOf = (plan) => (plan?.nodes ?? []).flatMap((node) => (node.inputs ?? []).map((input) => ({ from: input.id, to: node.id, ship: input.ship_strategy })));
+const edgesOf = (vertices) => vertices.flatMap((vertex) => (vertex.inputs ?? []).map((input) => ({ from: input.source, to: vertex.id, ship: input.ship_strategy, tag: input.tag })));
 
 function headline(job) {
   const spark = new Sparkline("Records per second, the newest minutes");
@@ -65,13 +65,21 @@ function headline(job) {
       if (job.live) spark.add(job_.records_per_second ?? 0);
       tiles.records.show(short(job_.records), job_.records >= 1000 ? count(job_.records) : "");
       tiles.lag.show(job_.lag == null ? NONE : short(job_.lag), job_.lag == null ? "sources don't say" : job_.lag ? "records to read" : "caught up");
-      tiles.watermark.show(watermark(job_.watermark), isTime(job_.watermark) && job_.watermark > 1e12 && job_.now - job_.watermark < 1e10 ? `${ago(job_.watermark, job_.now)}` : "event time");
+      tiles.watermark.show(...watermarkText(job_));
       tiles.state.show(short(job_.keys), bytes(job_.state_bytes));
       tiles.checkpoint.show(...checkpointText(job_, last));
       tiles.restarts.show(count(job_.restarts ?? 0), job_.rerun_steps ? plural(job_.rerun_steps, "step run again", "steps run again") : "no step run again");
       tiles.restarts.element.classList.toggle("attention", job_.restarts > 0);
     },
   };
+}
+
+/** Of today: the time and how long ago. Of another day: the time and the date. */
+function watermarkText({ watermark: at, now }) {
+  const text = watermark(at);
+  const [, day, clock] = /^(\S+) (\d\d:\d\d:\d\d)$/.exec(text) ?? [];
+  if (day) return [clock, day];
+  return [text, isTime(at) && now - at < 86400000 && now > at ? ago(at, now) : "event time"];
 }
 
 function checkpointText(summary, last) {
@@ -83,11 +91,11 @@ function checkpointText(summary, last) {
 
 // -- the graph with the panel of the operator in focus
 
-function graphCard(job) {
+function graphCard() {
   const box = card("Job graph");
   const panel = h("aside", { class: "op-panel", hidden: true, "aria-label": "Operator" });
   let known = [];
-  const graph = new Graph((id) => panelFor(job, panel, known.find((one) => one.id === id), () => graph.select(null)));
+  const graph = new Graph((id) => panelFor(panel, known.find((one) => one.id === id), () => graph.select(null)));
   const wait = empty("Waiting for the plan…", "");
   replace(box.body, wait);
   return {
@@ -107,21 +115,19 @@ function graphCard(job) {
   };
 }
 
-function panelFor(job, panel, vertex, close) {
-  panel.stop?.();
+function panelFor(panel, vertex, close) {
   panel.hidden = !vertex;
   if (!vertex) return;
   const numbers = h("div");
   const subtasks = h("div", { class: "op-subtasks" });
-  panel.update = (one) => one && replace(numbers, vertexFacts(one));
+  panel.update = (one) => {
+    if (!one || panel.contains(document.activeElement)) return;
+    replace(numbers, vertexFacts(one));
+    replace(subtasks, subtaskTable(one));
+  };
   const closing = h("button", { class: "button icon-only", type: "button", "aria-label": "Close", on: { click: close } }, "✕");
   replace(panel, h("header", { class: "op-panel-head" }, h("h3", {}, vertex.name), closing), numbers, subtasks);
   panel.update(vertex);
-  panel.stop = job.feed.watch(`${job.path}/vertices/${vertex.id}`, {
-    every: job.live ? 4000 : Infinity,
-    onData: (answer) => replace(subtasks, subtaskTable(answer.subtasks ?? [])),
-    onError: () => replace(subtasks),
-  });
 }
 
 function vertexFacts(one) {
@@ -134,22 +140,23 @@ function vertexFacts(one) {
     ["Out", `${rate(one.records_out_per_second)} · ${count(one.records_out)} in all`],
     one.backlog != null && ["Waiting", plural(one.backlog, "record")],
     ["Watermark", watermark(one.watermark)],
-    ["Keys", count(one.keys)],
-    ["State", bytes(one.state_bytes)],
+    one.keys > 0 && ["Keys", count(one.keys)],
+    one.state_bytes > 0 && ["State", bytes(one.state_bytes)],
     ["Id", h("span", { class: "with-button" }, h("code", {}, tail(one.id, 14)), copyButton(one.id))],
   ]);
 }
 
-function subtaskTable(subtasks) {
-  if (!subtasks.length) return null;
-  const most = Math.max(1, ...subtasks.map((one) => one.metrics?.["read-records"] || one.metrics?.["write-records"] || 0));
+function subtaskTable({ kind, subtasks }) {
+  if (!subtasks?.length) return null;
+  const records = (one) => (kind === "source" ? one.records_out : one.records_in) ?? 0;
+  const most = Math.max(1, ...subtasks.map(records));
   const rows = subtasks.slice(0, 64).map((one) => {
-    const records = one.metrics?.["read-records"] || one.metrics?.["write-records"] || 0;
     const bar = h("span", { class: "bar-fill" });
-    bar.style.setProperty("transform", `scaleX(${records / most})`);
-    return h("tr", {}, h("th", { scope: "row" }, one.subtask), h("td", {}, h("span", { class: "bar" }, bar)), h("td", { class: "number" }, short(records)));
+    bar.style.setProperty("transform", `scaleX(${records(one) / most})`);
+    return h("tr", {}, h("th", { scope: "row" }, one.index), h("td", {}, h("span", { class: "bar" }, bar)), h("td", { class: "number" }, short(records(one))), h("td", { class: "number" }, percent(one.busy)));
   });
-  const head = h("tr", {}, h("th", { scope: "col" }, "Subtask"), h("th", { scope: "col" }, "Share"), h("th", { scope: "col", class: "number" }, "Records"));
+  const names = [["Subtask"], ["Share"], ["Records", "number"], ["Busy", "number"]];
+  const head = h("tr", {}, names.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)));
   return h("table", { class: "table tight" }, h("caption", { class: "off-screen" }, "Subtasks"), h("thead", {}, head), h("tbody", {}, rows));
 }
 
@@ -158,26 +165,40 @@ function subtaskTable(subtasks) {
 function operatorTable(onPick) {
   const box = card("Operators");
   const filter = h("input", { class: "input", type: "search", placeholder: "Find an operator", "aria-label": "Find an operator" });
-  let known = [];
+  let [known, order] = [[], "flow"];
+  const orders = choice("Order", [["flow", "In flow order"], ["busy", "Busiest first"]], order, (wanted) => {
+    order = wanted;
+    table.page = 0;
+    show();
+  });
   const columns = [{ name: "Operator" }, ...["In", "Out", "Waiting", "Busy", "Keys", "State", "Watermark"].map((name) => ({ name, class: "number" }))];
   const table = new PagedTable({ label: "Operators", columns, row, size: 20 });
   function row(one) {
     const name = h("button", { class: "link", type: "button", title: one.name, on: { click: () => onPick(one.id) } }, one.name);
-    const cells = [rate(one.records_in_per_second), rate(one.records_out_per_second), one.backlog == null ? NONE : short(one.backlog), percent(one.busy), short(one.keys), bytes(one.state_bytes), watermark(one.watermark)];
+    const cells = [
+      one.kind === "source" ? NONE : rate(one.records_in_per_second),
+      one.kind === "sink" ? NONE : rate(one.records_out_per_second),
+      one.backlog == null ? NONE : short(one.backlog),
+      percent(one.busy),
+      one.keys ? short(one.keys) : NONE,
+      one.state_bytes ? bytes(one.state_bytes) : NONE,
+      watermark(one.watermark),
+    ];
     return h("tr", {}, h("th", { scope: "row", class: "name" }, name, h("span", { class: "quiet" }, ` ×${one.parallelism}`)), cells.map((text) => h("td", { class: "number" }, text)));
   }
   const show = () => {
     const wanted = filter.value.trim().toLowerCase();
-    table.show(known.filter((one) => one.name.toLowerCase().includes(wanted)));
+    const sorted = [...known].sort((a, b) => (order === "busy" ? (b.busy ?? 0) - (a.busy ?? 0) : a.level - b.level));
+    table.show(sorted.filter((one) => one.name.toLowerCase().includes(wanted)));
   };
   filter.addEventListener("input", show);
-  replace(box.tools, filter);
+  replace(box.tools, orders, filter);
   replace(box.body, table.element);
   return {
     section: box.section,
     show(vertices) {
-      known = [...vertices].sort((a, b) => a.level - b.level);
-      filter.hidden = known.length < 8;
+      known = vertices;
+      box.tools.hidden = known.length < 8;
       if (!table.body.contains(document.activeElement)) show();
     },
   };

@@ -40,7 +40,7 @@ export function facts(entries) {
 
 /** A table that shows some of its rows at a time, so that thousands cost no more than a screenful. */
 export class PagedTable {
-  constructor({ label, columns, row, size = 25 }) {
+  constructor({ label, columns, row, size = 25, wraps = false }) {
     Object.assign(this, { columns, row, size, rows: [], page: 0 });
     this.body = h("tbody");
     this.where = h("span", { class: "pager-where", "aria-live": "polite" });
@@ -48,7 +48,7 @@ export class PagedTable {
     this.next = h("button", { class: "button small", type: "button", "aria-label": "Next page", on: { click: () => this.turn(1) } }, icon("right"));
     this.pager = h("nav", { class: "pager", "aria-label": `Pages of ${label}` }, this.where, this.previous, this.next);
     const head = h("tr", {}, columns.map((column) => h("th", { scope: "col", class: column.class }, column.name)));
-    this.table = h("table", { class: "table" }, h("caption", { class: "off-screen" }, label), h("thead", {}, head), this.body);
+    this.table = h("table", { class: wraps ? "table wraps" : "table" }, h("caption", { class: "off-screen" }, label), h("thead", {}, head), this.body);
     this.element = h("div", {}, h("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": label }, this.table), this.pager);
   }
 

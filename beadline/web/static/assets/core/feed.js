@@ -65,9 +65,8 @@ class Resource {
 }
 
 export class Feed {
-  /** ``eventsPath`` is null where there are no events: the list of jobs. */
-  constructor(eventsPath = null) {
-    this.eventsPath = eventsPath;
+  constructor() {
+    this.eventsPath = null;
     this.resources = new Map();
     this.listeners = new Set();
     this.lastId = null;
@@ -79,6 +78,13 @@ export class Feed {
     document.addEventListener("visibilitychange", this.wake);
     connection.listeners.add(this.back);
     connection.listeners.add(this.note);
+  }
+
+  /** From now on the job's events are heard; null for no longer. */
+  follow(eventsPath) {
+    if (eventsPath === this.eventsPath) return;
+    this.eventsPath = eventsPath;
+    this.abort?.abort();
     this.listen();
   }
 

@@ -5,6 +5,7 @@ import { bytes, clock, duration, plural } from "../core/format.js";
 import { isSavepoint } from "../core/story.js";
 
 const SPACE = 22;
+const END = 6;
 const HEIGHT = 64;
 const MIDDLE = 30;
 
@@ -20,11 +21,15 @@ export class BeadLine {
     this.story = story;
     const width = this.element.clientWidth;
     if (!width) return;
-    const beads = sequence(story).slice(-Math.max(4, Math.floor(width / SPACE)));
+    const beads = sequence(story).slice(-Math.max(4, Math.floor((width - END) / SPACE)));
     this.drawing.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     this.drawing.setAttribute("aria-label", describe(beads));
+    if (!beads.length) {
+      replace(this.drawing, line(0, width), svg("text", { x: width / 2, y: HEIGHT - 8, class: "beads-mark" }, "the first step appears here when it is sealed"));
+      return;
+    }
     const most = Math.max(1, ...beads.map((bead) => bead.records ?? 0));
-    const start = width - beads.length * SPACE;
+    const start = width - END - beads.length * SPACE;
     const thread = [];
     let from = 0;
     const drawn = beads.map((bead, index) => {
@@ -76,11 +81,11 @@ function marks(beads, start) {
   let last = -Infinity;
   beads.forEach((bead, index) => {
     const x = start + (index + 0.5) * SPACE;
-    if (bead.kind !== "step" || x - last < 130 || x < 30) return;
+    if (bead.kind !== "step" || x - last < 130 || x < 66) return;
     last = x;
     labels.push(svg("text", { x, y: HEIGHT - 5, class: "beads-mark" }, `step ${bead.step} · ${clock(bead.at)}`));
   });
-  if (labels.length > 1 && last + 60 > start + beads.length * SPACE) labels.pop();
+  if (labels.length > 1 && last + 62 > start + beads.length * SPACE) labels.pop();
   return labels;
 }
 

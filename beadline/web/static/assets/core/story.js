@@ -10,6 +10,7 @@ export class Story {
     this.starts = [];
     this.statuses = [];
     this.highest = -1;
+    this.endedAt = null; // null while the job runs
   }
 
   /** Takes the server's answer. Events that were heard before it came are in it. */
@@ -71,7 +72,9 @@ export class Story {
       ...edges(this.starts.map((one) => one.at)),
       ...edges(this.statuses.map((one) => one.at)),
     ].filter(Number.isFinite);
-    return times.length ? [Math.min(...times), Math.max(...times)] : null;
+    if (!times.length) return null;
+    // While the job runs, time goes on without events.
+    return [Math.min(...times), Math.max(...times, this.endedAt === null ? Date.now() : 0)];
   }
 }
 

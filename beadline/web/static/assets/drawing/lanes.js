@@ -8,11 +8,12 @@ export const HEIGHT = 300;
 export const GUTTER = 96;
 const LANES = { life: [26, 20], steps: [64, 92], checkpoints: [176, 34], savepoints: [222, 22], failures: [258, 22] };
 const TITLES = { life: "Execution", steps: "Steps", checkpoints: "Checkpoints", savepoints: "Savepoints", failures: "Failures" };
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].map((ms) => ms).concat([1, 2, 5, 10, 15, 30].map((s) => s * 1000), [1, 2, 5, 10, 15, 30].map((m) => m * 60000), [1, 2, 3, 6, 12, 24, 48, 168].map((hour) => hour * 3600000));
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].concat([1, 2, 5, 10, 15, 30].map((s) => s * 1000), [1, 2, 5, 10, 15, 30].map((m) => m * 60000), [1, 2, 3, 6, 12, 24, 48, 168].map((hour) => hour * 3600000));
 
 export function palette() {
   const names = ["ink", "ink-2", "line", "line-2", "accent", "again", "knot", "savepoint", "bad", "surface", "accent-soft"];
-  return Object.fromEntries(colours(...names).map((value, index) => [names[index], value]));
+  const found = Object.fromEntries(colours(...names).map((value, index) => [names[index], value]));
+  return { ...found, font: getComputedStyle(document.documentElement).fontFamily };
 }
 
 /** Paints ``story`` from ``from`` to ``to``. Gives what was painted, as ``{x, width, y, height, text, kind}``, for hovering. */
@@ -38,7 +39,7 @@ export function paint(context, width, story, [from, to], tint) {
 function axis(context, width, [from, to], x, tint) {
   const wanted = (to - from) / Math.max(2, (width - GUTTER) / 110);
   const step = STEPS.find((one) => one >= wanted) ?? STEPS.at(-1);
-  context.font = "11px system-ui, sans-serif";
+  context.font = `11px ${tint.font}`;
   context.textAlign = "center";
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
     const place = Math.round(x(at)) + 0.5;
@@ -55,7 +56,7 @@ function axis(context, width, [from, to], x, tint) {
 
 function titles(context, tint) {
   context.textAlign = "left";
-  context.font = "12px system-ui, sans-serif";
+  context.font = `12px ${tint.font}`;
   context.fillStyle = tint["ink-2"];
   for (const [lane, [y, height]] of Object.entries(LANES)) context.fillText(TITLES[lane], 4, y + height / 2 + 4);
 }
@@ -75,7 +76,7 @@ function lives(context, story, [from, to], x, tint, seen) {
     if (start.at >= from) context.fillRect(left, y, 2, height);
     const text = start.checkpoint == null ? `execution ${start.attempt}` : `execution ${start.attempt}, from checkpoint ${start.checkpoint}`;
     context.fillStyle = tint.ink;
-    context.font = "11px system-ui, sans-serif";
+    context.font = `11px ${tint.font}`;
     context.textAlign = "left";
     if (context.measureText(text).width < right - left - 12) context.fillText(text, left + 7, y + 14);
     seen.push({ x: left, width: right - left, y, height, at: start.at, kind: "start", text: `${text}, step ${start.step}, since ${clock(start.at)}` });

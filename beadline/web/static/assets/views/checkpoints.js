@@ -34,7 +34,7 @@ export function checkpoints(root, job) {
         replace(latest, latestCards(answer.latest ?? {}));
         plots.show(history);
         table.show(history);
-        replace(summary.body, percentiles(answer.summary));
+        replace(summary.body, percentiles(answer.counts?.completed ? answer.summary : null));
       },
     }),
     job.feed.watch(`${job.path}/checkpoints/config`, {
@@ -103,6 +103,7 @@ function plotCard(onPick) {
       plots.full.show(points(done((one) => one.state_size)));
       const own = byTime.filter((one) => !one.is_savepoint);
       plots.interval.show(own.slice(1).map((one, index) => ({ x: one.trigger_timestamp, y: one.trigger_timestamp - own[index].trigger_timestamp, id: one.id, failed: false, text: `#${one.id}` })));
+      box.section.hidden = !byTime.length;
       box.note.textContent = byTime.length ? `${plural(byTime.length, "checkpoint")}, ${clock(byTime[0].trigger_timestamp)} to ${clock(byTime.at(-1).trigger_timestamp)}` : "";
     },
   };

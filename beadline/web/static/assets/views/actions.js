@@ -50,6 +50,7 @@ function savepointForm(job) {
 
 const SAVEPOINT = {
   name: "savepoint",
+  ask: askForSavepoint,
   doing: "Taking the savepoint…",
   done: "Savepoint completed",
   send: (job, { folder, format }) => change("POST", `${job.path}/savepoints`, { ...(folder && { "target-directory": folder }), "cancel-job": false, formatType: format }),
@@ -57,6 +58,7 @@ const SAVEPOINT = {
 
 const STOP = {
   name: "stop",
+  ask: askToStop,
   doing: "Stopping: the last savepoint is written…",
   done: "The job has stopped",
   send: (job, { folder, format, drain }) => change("POST", `${job.path}/stop`, { ...(folder && { targetDirectory: folder }), drain, formatType: format }),
@@ -67,17 +69,18 @@ async function follow(dialog, job, act, wanted) {
   dialog.say(h("p", { class: "doing", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), act.doing));
   dialog.buttons(["Close", () => dialog.close()]);
   let told = null;
+  const since = job.summary?.now ?? 0;
   const stop = job.feed.hear(({ type, data }) => {
-    if (type === "CheckpointChanged" && /savepoint/i.test(data.type) && data.path && /completed|published/.test(data.phase)) told = data.path;
+    if (type === "CheckpointChanged" && data.at >= since && /savepoint/i.test(data.type) && data.path && /completed|published/.test(data.phase)) told = data.path;
   });
   try {
     const answer = await act.send(job, wanted);
     const result = await outcome(job, answer["request-id"], () => told, act === STOP);
-    if (result.failure) failed(dialog, act, result.failure);
+    if (result.failure) failed(dialog, act, result.failure, job);
     else succeeded(dialog, job, act, result.location);
   } catch (error) {
     if (!(error instanceof ApiError || error instanceof Away)) throw error;
-    failed(dialog, act, error.message);
+    failed(dialog, act, error.message, job);
   } finally {
     stop();
   }
@@ -125,13 +128,17 @@ function copyable(text, name) {
 
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
-function failed(dialog, act, message) {
+function failed(dialog, act, message, job) {
   dialog.title(act === CANCEL ? "The job was not cancelled" : act === STOP ? "The job was not stopped" : "No savepoint was taken");
   dialog.say(h("p", { class: "outcome bad", role: "alert" }, message));
-  dialog.buttons(["Close", () => dialog.close(), "primary"])[0].focus();
+  const again = () => {
+    dialog.close();
+    act.ask(job);
+  };
+  dialog.buttons(["Close", () => dialog.close()], ["Try again…", again, "primary"])[0].focus();
 }
 
-const CANCEL = { name: "cancel" };
+const CANCEL = { name: "cancel", ask: askToCancel };
 
 async function cancel(dialog, job) {
   dialog.say(h("p", { class: "doing", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), "Cancelling…"));
@@ -143,7 +150,7 @@ async function cancel(dialog, job) {
     dialog.buttons(["Done", () => dialog.close(), "primary"])[0].focus();
   } catch (error) {
     if (!(error instanceof ApiError || error instanceof Away)) throw error;
-    failed(dialog, CANCEL, error.message);
+    failed(dialog, CANCEL, error.message, job);
   }
   job.feed.askAgain();
 }

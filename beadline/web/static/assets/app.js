@@ -32,7 +32,7 @@ function leave() {
 
 async function route() {
   const mine = ++turn;
-  const [, id, page = "overview"] = /^#\/jobs\/([0-9a-zA-Z-]+)(?:\/([a-z]+))?/.exec(location.hash) ?? [];
+  const [, id, page = "overview"] = /^#\/jobs\/([^/?&]+)(?:\/([a-z]+))?/.exec(decodeURI(location.hash)) ?? [];
   if (!id) {
     leave();
     closeJob();

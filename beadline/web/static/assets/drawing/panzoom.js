@@ -1,6 +1,8 @@
 // Pan and zoom of what is larger than its frame: by wheel, drag, pinch and keys.
 
 const LARGEST = 2;
+const NARROW = 600;
+const READABLE = 0.62;
 
 export class PanZoom {
   /** ``size()`` gives width and height of the content, ``onMove`` hears the new place. */
@@ -19,7 +21,7 @@ export class PanZoom {
     for (const name of ["pointerup", "pointercancel"]) frame.addEventListener(name, (event) => this.up(event));
     // Moving the focus to what is out of sight would scroll the frame; its place is in the transform alone.
     frame.addEventListener("scroll", () => frame.scrollTo(0, 0));
-    new ResizeObserver(() => !this.touched && this.fit()).observe(frame);
+    new ResizeObserver(() => !this.touched && this.fit(true)).observe(frame);
   }
 
   apply() {
@@ -34,12 +36,14 @@ export class PanZoom {
   }
 
   /** Shows everything, centred; small graphs are not blown up. */
-  fit() {
+  fit(begin = false) {
     const { width, height } = this.size();
     const box = this.frame.getBoundingClientRect();
     if (!box.width || !width) return;
     this.k = Math.min(1, (box.width - 36) / width, (box.height - 36) / height);
-    this.x = (box.width - width * this.k) / 2;
+    // In a narrow frame all of it would be too small to read: begin at its left end.
+    if (begin && box.width < NARROW) this.k = Math.max(this.k, Math.min(READABLE, (box.height - 36) / height));
+    this.x = Math.max(12, (box.width - width * this.k) / 2);
     this.y = (box.height - height * this.k) / 2;
     this.touched = false;
     this.apply();

@@ -24,7 +24,7 @@ export class Graph {
     this.size = { width: 1, height: 1 };
     this.view = new PanZoom(this.frame, this.content, () => this.size, ({ k }) => {
       this.frame.classList.toggle("far", k < 0.55);
-      this.frame.classList.toggle("farther", k < 0.24);
+      this.frame.classList.toggle("farther", k < 0.3);
     });
     this.frame.addEventListener("keydown", (event) => this.key(event));
     this.frame.addEventListener("focusin", (event) => this.focused(event));
@@ -65,11 +65,12 @@ export class Graph {
     this.lines.setAttribute("height", height);
     this.edges = edges.filter(({ from, to }) => places.has(from) && places.has(to)).map((edge) => this.edge(edge));
     this.element.classList.toggle("many", edges.length > LABELS);
+    this.frame.classList.toggle("tall", vertices.length > 60);
     replace(this.lines, arrow(), this.edges.map((edge) => edge.line), this.edges.map((edge) => edge.label));
     for (const vertex of vertices) this.cards.set(vertex.id, new Card(vertex, places.get(vertex.id), () => this.select(vertex.id)));
     replace(this.operators, [...this.cards.values()].map((card) => card.element));
     this.rove([...this.cards.keys()][0]);
-    this.view.fit();
+    this.view.fit(true);
   }
 
   edge({ from, to, ship }) {
@@ -177,7 +178,7 @@ function factsOf(vertex) {
   if (vertex.keys) facts.push(vertex.keys === 1 ? "1 key" : `${short(vertex.keys)} keys`);
   if (vertex.state_bytes) facts.push(bytes(vertex.state_bytes));
   const mark = watermark(vertex.watermark);
-  if (mark !== NONE && mark !== "none yet") facts.push(`⧗ ${mark}`);
+  if (mark !== NONE && mark !== "none yet") facts.push(`wm ${mark}`);
   return facts.length ? facts.join(" · ") : plural(vertex.records_in || vertex.records_out || 0, "record");
 }
 

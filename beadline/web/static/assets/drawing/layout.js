@@ -10,7 +10,10 @@ const PAD = 12;
 const BETWEEN_LEVELS = 92;
 const BETWEEN_CHAINS = 26;
 const STACK = 12; // a longer chain continues in a further stack
-const COLUMN = 1300; // a higher column continues in a further one
+const BETWEEN_COLUMNS = 22; // of one level
+const COLUMNS = [1000, 1400, 1900, 2600, 3600, 5000]; // how high columns may be; higher ones continue in a further one
+const MANY = 40; // more chains than this are stacked up closely
+const SHAPE = 2.4; // how much wider than high a drawing is best
 
 export function layout(vertices, edges) {
   const chains = makeChains(vertices, edges);
@@ -115,17 +118,26 @@ function placePart(chains) {
   const levels = [...new Set(chains.map((chain) => chain.level))].sort((a, b) => a - b);
   const columns = levels.map((level) => chains.filter((chain) => chain.level === level));
   orderColumns(columns);
-  const split = columns.flatMap(splitColumn);
-  split.forEach(stackUp);
-  for (let round = 0; round < 6; round++) {
-    const forward = round % 2 === 0;
-    for (const column of forward ? split : [...split].reverse()) moveTowards(column, forward ? "before" : "after");
+  const tries = chains.length > MANY ? COLUMNS : [COLUMNS[1]];
+  const split = tries.map((limit) => columns.map((column) => splitColumn(column, limit))).reduce((a, b) => (scale(b) > scale(a) ? b : a));
+  split.flat().forEach(stackUp);
+  if (chains.length > MANY) {
+    const tallest = Math.max(...split.flat().map(heightOf));
+    for (const column of split.flat()) for (const chain of column) chain.y += (tallest - heightOf(column)) / 2;
+  } else {
+    for (let round = 0; round < 6; round++) {
+      const forward = round % 2 === 0;
+      for (const column of forward ? split.flat() : split.flat().reverse()) moveTowards(column, forward ? "before" : "after");
+    }
   }
   let x = 0;
-  for (const column of split) {
-    const width = Math.max(...column.map((chain) => chain.width));
-    for (const chain of column) chain.x = x + (width - chain.width) / 2;
-    x += width + BETWEEN_LEVELS;
+  for (const level of split) {
+    for (const column of level) {
+      const width = widthOf(column);
+      for (const chain of column) chain.x = x + (width - chain.width) / 2;
+      x += width + BETWEEN_COLUMNS;
+    }
+    x += BETWEEN_LEVELS - BETWEEN_COLUMNS;
   }
   const top = Math.min(...chains.map((chain) => chain.y));
   for (const chain of chains) chain.y -= top;
@@ -152,9 +164,17 @@ function orderColumns(columns) {
   }
 }
 
-function splitColumn(column) {
-  const total = column.reduce((sum, chain) => sum + chain.height + BETWEEN_CHAINS, 0);
-  const pieces = Math.ceil(total / COLUMN);
+const widthOf = (column) => Math.max(...column.map((chain) => chain.width));
+const heightOf = (column) => column.reduce((sum, chain) => sum + chain.height + BETWEEN_CHAINS, -BETWEEN_CHAINS);
+
+/** How large a drawing with these columns could be shown. */
+function scale(levels) {
+  const width = levels.flat().reduce((sum, column) => sum + widthOf(column) + BETWEEN_COLUMNS, 0) + levels.length * (BETWEEN_LEVELS - BETWEEN_COLUMNS);
+  return Math.min(SHAPE / width, 1 / Math.max(...levels.flat().map(heightOf)));
+}
+
+function splitColumn(column, limit) {
+  const pieces = Math.ceil(heightOf(column) / limit);
   const each = Math.ceil(column.length / pieces);
   return Array.from({ length: pieces }, (_, piece) => column.slice(piece * each, (piece + 1) * each)).filter((one) => one.length);
 }

@@ -15,6 +15,7 @@ export function state(root, job) {
   let operators = [];
   let chosen = null;
   let open = null;
+  let watching = null;
 
   const choose = (uid, again = false) => {
     chosen = uid;
@@ -31,8 +32,9 @@ export function state(root, job) {
   replace(box.tools, refresh);
   replace(root, box.section);
   replace(box.body, h("p", { class: "quiet" }, "Asking…"));
-  const stop = job.feed.watch(`${job.path}/beadline/state`, {
-    every: job.live ? 10000 : Infinity,
+  let stop = () => {};
+  const watch = () => job.feed.watch(`${job.path}/beadline/state`, {
+    every: 10000,
     onError: (error) => {
       open = null;
       replace(box.body, noState(job, error));
@@ -47,7 +49,18 @@ export function state(root, job) {
       choose(known ? chosen : operators.reduce((a, b) => (b.bytes > a.bytes ? b : a)).uid, known);
     },
   });
-  return stop;
+  // An ended job has no state here: it is not even asked for.
+  const unlisten = job.onSummary(() => {
+    if (job.live === watching) return;
+    watching = job.live;
+    stop();
+    if (watching) stop = watch();
+    else replace(box.body, noState(job, null));
+  });
+  return () => {
+    stop();
+    unlisten();
+  };
 }
 
 function noState(job, error) {
@@ -106,7 +119,7 @@ const stateName = (one) => (one.kind === "timer" ? one.name.replace(/^_/, "").re
 
 function stateTable(one) {
   const kind = (state) => (state.kind === "timer" ? "timers" : state.descriptor ?? `${state.scope === "operator" ? "operator " : ""}${state.kind}`);
-  const type = (state) => [state.map_key_type && `${state.map_key_type} →`, state.type, state.windowed && "per window", state.ttl_ms && `expires after ${duration(state.ttl_ms)}`].filter(Boolean).join(" ") || NONE;
+  const type = (state) => [state.map_key_type && `${state.map_key_type} →`, state.type, state.windowed && "per window"].filter(Boolean).join(" ") + (state.ttl_ms ? `, expires after ${duration(state.ttl_ms)}` : "") || NONE;
   const rows = one.states.map((state) => h("tr", {}, h("th", { scope: "row", class: "name" }, stateName(state)), h("td", {}, kind(state)), h("td", {}, type(state)), h("td", { class: "number" }, count(state.entries)), h("td", { class: "number" }, bytes(state.bytes))));
   const head = ["State", "Kind", "Type"].map((name) => h("th", { scope: "col" }, name)).concat(["Entries", "Size"].map((name) => h("th", { scope: "col", class: "number" }, name)));
   return h("div", { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "States" }, h("table", { class: "table" }, h("caption", { class: "off-screen" }, "States"), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));

@@ -54,7 +54,7 @@ class TimelineView {
     const box = card("In view");
     const columns = [{ name: "When" }, { name: "What" }];
     const row = (one) => h("tr", { class: `event ${one.kind}` }, h("td", { class: "nowrap" }, time(one.at)), h("td", {}, h("span", { class: `swatch ${one.kind}` }), ` ${one.text}`));
-    const table = new PagedTable({ label: "What happened in this stretch, newest first", columns, row, size: 15 });
+    const table = new PagedTable({ label: "What happened in this stretch, newest first", columns, row, size: 15, wraps: true });
     replace(box.body, table.element);
     return { section: box.section, note: box.note, table };
   }
@@ -66,13 +66,18 @@ class TimelineView {
 
   show(story) {
     this.story = story;
-    story.endedAt = this.job.live ? null : this.job.summary?.ended_at;
+    story.endedAt = this.job.live ? null : this.job.summary?.ended_at ?? 0;
     this.draw();
+  }
+
+  get isEmpty() {
+    const story = this.story;
+    return !story || !(story.steps.length || story.checkpoints.length || story.starts.length || story.failures.length);
   }
 
   /** The stretch that is shown. */
   get range() {
-    const whole = this.story?.range;
+    const whole = this.isEmpty ? null : this.story?.range;
     if (!whole) return null;
     const pad = Math.max(500, (whole[1] - whole[0]) * 0.01);
     const all = [whole[0] - pad, whole[1] + pad];
@@ -119,6 +124,8 @@ class TimelineView {
     const range = this.range;
     const width = this.drawing.clientWidth;
     this.drawing.classList.toggle("is-empty", !range);
+    this.brush.element.hidden = !range;
+    this.list.section.hidden = !range;
     if (!range || !width) {
       if (this.story && !range && !this.none.isConnected) this.drawing.append(this.none);
       return;
@@ -153,6 +160,7 @@ class TimelineView {
   fillList() {
     if (this.list.table.element.contains(document.activeElement)) return;
     const shown = [...this.seen].sort((a, b) => b.at - a.at);
+    this.list.table.element.hidden = !shown.length;
     say(this.list.note, shown.length ? `${shown.length} events` : "nothing in this stretch");
     this.list.table.show(shown);
   }
