@@ -7,6 +7,7 @@ import { isSavepoint } from "../core/story.js";
 const SPACE = 22;
 const END = 6;
 const HEIGHT = 64;
+const PAUSE = 700; // milliseconds
 const MIDDLE = 30;
 
 export class BeadLine {
@@ -48,7 +49,11 @@ export class BeadLine {
   }
 
   moves(latest) {
-    return this.newest && latest && latest.key !== this.newest && !calm();
+    if (!this.newest || !latest || latest.key === this.newest || calm()) return false;
+    // Steps that come in quick succession would only jerk.
+    const [before, now] = [this.movedAt ?? 0, Date.now()];
+    this.movedAt = now;
+    return now - before > PAUSE;
   }
 }
 

@@ -57,7 +57,7 @@ export function jobHeader(job, pages) {
 }
 
 /** The guarantee comes as a word or a short text; the first sentence says enough here. */
-const guaranteeText = (text) => String(text).split(/[.;\n]/)[0].trim() || NONE;
+const guaranteeText = (text) => String(text).split(/[.;(\n]/)[0].trim() || NONE;
 
 function actionButtons(job) {
   const make = (text, label, act, kind = "") => h("button", { class: `button ${kind}`, type: "button", "data-action": label, on: { click: () => mayAct() && act(job) } }, text);

@@ -15,7 +15,9 @@ export function jobs(root) {
   const grid = h("div", { class: "job-grid" });
   const table = new PagedTable({ label: "Ended jobs", columns: [{ name: "Job" }, { name: "State" }, { name: "Started" }, { name: "Ended" }, { name: "Ran for", class: "number" }], row: endedRow, size: 20 });
   replace(ended.body, table.element);
-  const page = h("div", { class: "page" }, h("h1", { class: "page-title" }, "Jobs"), running.section, ended.section);
+  const elsewhere = card("Running in other processes");
+  elsewhere.section.hidden = true;
+  const page = h("div", { class: "page" }, h("h1", { class: "page-title" }, "Jobs"), running.section, elsewhere.section, ended.section);
   replace(root, page);
   let shape = "";
   feed.watch("/jobs/overview", {
@@ -37,7 +39,28 @@ export function jobs(root) {
       live.forEach((job) => fillIn(grid, job));
     },
   });
+  feed.watch("/beadline/running", {
+    every: 5000,
+    onData: ({ jobs: others }) => {
+      elsewhere.section.hidden = !others.length;
+      elsewhere.note.textContent = "each has a page of its own";
+      const now = JSON.stringify(others.map((job) => job.url + job.job_id));
+      if (now !== elsewhere.shape) replace(elsewhere.body, h("div", { class: "job-grid" }, others.map(otherCard)));
+      elsewhere.shape = now;
+    },
+  });
   return () => feed.close();
+}
+
+/** A job of another driver: a link to that driver's own page, which asks for its own token. */
+function otherCard(job) {
+  return h(
+    "a",
+    { class: "job-card", href: `${job.url.replace(/\/$/, "")}/#/jobs/${encodeURIComponent(job.job_id)}/overview` },
+    h("span", { class: "job-card-head" }, h("span", { class: "job-card-name", title: job.name }, job.name), h("span", { class: "quiet" }, job.engine ?? "")),
+    h("span", { class: "job-card-id" }, job.job_id),
+    h("span", { class: "quiet" }, `since ${time(job.started_at)}, process ${job.pid}, ${job.url}`),
+  );
 }
 
 function jobCard(job) {

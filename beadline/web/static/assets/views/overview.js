@@ -57,7 +57,7 @@ function headline(job) {
     seed(story) {
       if (seeded || story.steps.length < 2) return;
       seeded = true;
-      spark.begin(story.steps.slice(-90).map((step) => (step.seconds > 0 ? step.records / step.seconds : 0)));
+      spark.begin(ratesOf(story.steps));
     },
     show(job_) {
       const last = job_.last_checkpoint;
@@ -72,6 +72,18 @@ function headline(job) {
       tiles.restarts.element.classList.toggle("attention", job_.restarts > 0);
     },
   };
+}
+
+/** Records per second in the newest stretches of two seconds, by the steps that ended in each. */
+function ratesOf(steps) {
+  const length = 2000;
+  const end = steps.at(-1).at;
+  const rates = new Array(Math.min(90, Math.ceil((end - steps[0].at) / length))).fill(0);
+  for (const step of steps) {
+    const at = rates.length - 1 - Math.floor((end - step.at) / length);
+    if (at >= 0) rates[at] += step.records / (length / 1000);
+  }
+  return rates;
 }
 
 /** Of today: the time and how long ago. Of another day: the time and the date. */
