@@ -70,9 +70,17 @@ def vertex(
     ]
     edges = [Edge(job_id(source), 0, ship, ship != "FORWARD") for source, ship in inputs]
     return Vertex(
-        job_id(name), name, name.lower(), kind, kind, level, parallelism, 128, keyed, edges, subtasks,
+        job_id(name),
+        name,
+        uid=name.lower(),
+        kind=kind,
+        level=level,
+        parallelism=parallelism,
+        keyed=keyed,
+        inputs=edges,
+        subtasks=subtasks,
         backlog=int(rate * 3) if kind == "source" else None,
-    )  # fmt: skip
+    )
 
 
 def click_count(now: int, checkpoints: int = 60) -> JobRecord:
@@ -133,16 +141,21 @@ def huge(now: int, operators: int = 200, checkpoints: int = 1000) -> JobRecord:
 def young(now: int) -> JobRecord:
     """A job that has just started: it has a plan, and nothing has happened."""
     vertices = [
-        Vertex(job_id("a"), "From a collection", "a", "source", "source", 0, 1, subtasks=[Subtask(0)]),
-        Vertex(
-            job_id("b"), "Print", "b", "sink", "print", 0, 1,
-            inputs=[Edge(job_id("a"))], subtasks=[Subtask(0)],
-        ),
-    ]  # fmt: skip
+        Vertex(job_id("a"), "From a collection", kind="source", subtasks=[Subtask(0)]),
+        Vertex(job_id("b"), "Print", kind="sink", inputs=[Edge(job_id("a"))], subtasks=[Subtask(0)]),
+    ]
     return JobRecord(
-        job_id("young"), "Hello", "RUNNING", "running", now, started_at=now - 300, engine="local", vertices=vertices,
-        settings=Settings(parallelism=1, state_backend="hashmap"), statuses=[StatusChange(now - 300, "RUNNING")],
-    )  # fmt: skip
+        job_id("young"),
+        "Hello",
+        state="RUNNING",
+        life="running",
+        now=now,
+        started_at=now - 300,
+        engine="local",
+        vertices=vertices,
+        settings=Settings(state_backend="hashmap"),
+        statuses=[StatusChange(now - 300, "RUNNING")],
+    )
 
 
 def ended(now: int, state: str = "FAILED") -> JobRecord:
@@ -161,6 +174,7 @@ def with_history(
     started = now - max(checkpoints * 10_000, steps * 2000)
     broke = now - 95_000
     keyed = [each for each in vertices if each.keyed]
+    place = f"file:/home/ann/checkpoints/{record.job_id}"
     record.now, record.started_at, record.vertices = now, started, vertices
     record.engine, record.guarantee, record.script = "spark", "exactly-once", "/home/ann/jobs/click_count.py"
     record.pid, record.host, record.log = 4711, "localhost", "/home/ann/.local/state/beadline/logs/click-count.log"
@@ -169,26 +183,40 @@ def with_history(
         lost = 3 if at > broke else 0
         record.steps.append(
             Step(
-                number - lost, at, dice.uniform(1.2, 1.9), int(16_000 * (1 + 0.5 * dice.random())),
-                2 if number % 47 == 20 else 1, 10_000_000 + number * 22_000,
+                number - lost,
+                at,
+                seconds=dice.uniform(1.2, 1.9),
+                records=int(16_000 * (1 + 0.5 * dice.random())),
+                tries=2 if number % 47 == 20 else 1,
+                state_bytes=10_000_000 + number * 22_000,
             )
-        )  # fmt: skip
+        )
     for number in range(1, checkpoints + 1):
         triggered = now - (checkpoints - number + 0.5) * 10_000
         size = int(400_000 * (1 + dice.random()))
         saved, failed = number % 25 == 12, number % 40 == 33
         record.checkpoints.append(
             Checkpoint(
-                number, "savepoint" if saved else "aligned checkpoint", "FAILED" if failed else "COMPLETED", saved,
-                int(triggered), int(triggered + 500), int(triggered + dice.uniform(600, 1500)), number * 5,
-                None if failed else size, None if failed else 10_000_000 + number * 90_000, None,
-                None if failed else f"file:/home/ann/checkpoints/{record.job_id}/{'savepoint' if saved else 'chk'}-{number}",
-                "expired" if failed else None,
-                "The checkpoint took longer than its timeout of 10 s." if failed else None, number < checkpoints - 2,
-                [OperatorState(each.id, [size // each.parallelism] * each.parallelism, [size // 9] * each.parallelism)
-                 for each in keyed],
+                number,
+                type="savepoint" if saved else "aligned checkpoint",
+                status="FAILED" if failed else "COMPLETED",
+                savepoint=saved,
+                triggered_at=int(triggered),
+                taken_at=int(triggered + 500),
+                ended_at=int(triggered + dice.uniform(600, 1500)),
+                step=number * 5,
+                size=None if failed else size,
+                full_size=None if failed else 10_000_000 + number * 90_000,
+                path=None if failed else f"{place}/{'savepoint' if saved else 'chk'}-{number}",
+                reason="expired" if failed else None,
+                failure="The checkpoint took longer than its timeout of 10 s." if failed else None,
+                discarded=number < checkpoints - 2,
+                operators=[
+                    OperatorState(each.id, [size // each.parallelism] * each.parallelism, [9000] * each.parallelism)
+                    for each in keyed
+                ],
             )
-        )  # fmt: skip
+        )
     record.checkpoints.reverse()
     failed = sum(each.status == "FAILED" for each in record.checkpoints)
     record.counts = CheckpointCounts(checkpoints, checkpoints - failed, failed, 1)

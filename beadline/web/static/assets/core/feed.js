@@ -6,6 +6,7 @@
 import { ApiError, Away, connection, events, get } from "./api.js";
 
 const SOONEST = 700; // an answer that events made stale is not asked for more often than this, in milliseconds
+const SHARE = 8;
 
 class Resource {
   constructor(path) {
@@ -50,7 +51,8 @@ class Resource {
       }
     } finally {
       this.busy = false;
-      if (connection.state === "live") this.plan(this.every);
+      // What takes long, because it is large or the machine is busy, is asked for less often.
+      if (connection.state === "live") this.plan(Math.max(this.every, SHARE * (Date.now() - this.asked)));
     }
   }
 
@@ -149,6 +151,8 @@ export class Feed {
         if (abort.signal.aborted) return;
         if (error instanceof ApiError && error.status < 500) return; // an ended job has no events
       }
+      // The stream of a job ends with the job: whoever knows that the job has ended stops this loop.
+      this.askAgain();
       await new Promise((done) => setTimeout(done, pause));
       pause = Math.min(pause * 2, 15000);
     }

@@ -30,7 +30,8 @@ function about(one) {
 }
 
 function operators(job, one, names) {
-  const tasks = Object.entries(one.tasks ?? {}).map(([id, task]) => ({ id, name: names.get(id) ?? task.name ?? id, ...task }));
+  const tasks = Object.entries(one.tasks ?? {}).map(([id, task]) => ({ ...task, id, name: names.get(id) ?? id }));
+  tasks.sort((a, b) => (b.state_size ?? 0) - (a.state_size ?? 0));
   if (!tasks.length) return h("p", { class: "quiet" }, "No operator has told of this checkpoint.");
   const opened = new Map();
   const columns = [{ name: "Operator" }, ...["Acknowledged", "Latest", "Duration", "Written", "Full size"].map((name) => ({ name, class: "number" }))];
