@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import xxhash
 
-from beadline.connectors.sink import Committer, Held, StagedSink, Stager
+from beadline.connectors.sink import Call, Committer, Held, StagedSink, Stager
 from beadline.connectors.source import BATCH, Position, StepSource
 from beadline.errors import SerializationError
 from beadline.state.codec import dumps, loads_trusted
@@ -208,7 +208,7 @@ class _CacheCommitter(Committer):
     def make_durable(self, snapshot: Any) -> None:
         """Nothing to do: after a crash the session is gone, and the cache with it."""
 
-    def publisher(self) -> Callable[[Any], None]:
+    def publish(self, committables: list[Any], call: Call, recovering: bool) -> list[Any]:
         raise AssertionError("nothing is published")
 
     def close(self, discard: bool) -> None:

@@ -50,7 +50,7 @@ class Committer(ABC):
     3. :meth:`precommitter`: before the checkpoint is written, each part is made ready, so that publishing it is one act
        that can't fail half way. The answer, a *committable*, is stored in the checkpoint
     4. :meth:`make_durable`: whatever the snapshot refers to is durable; now the checkpoint is written
-    5. :meth:`publisher`: the checkpoint has completed, and each committable becomes visible; on restore, again
+    5. :meth:`publish`: the checkpoint has completed, and each committable becomes visible; on restore, again
     6. :meth:`tidy`: nobody can go back further than the checkpoint any more; remove what only older ones needed
 
     Anything may be tried twice, and an attempt thought dead may wake up at any time. An attempt of step 3 makes
@@ -99,17 +99,14 @@ class Committer(ABC):
         """Whatever it refers to must survive a crash of the machine from now on. Runs alongside the steps."""
 
     @abstractmethod
-    def publisher(self) -> Callable[[Any], None]:
-        """A picklable function that publishes one committable, and does nothing if that was done before."""
-
     def publish(self, committables: list[Any], call: Call, recovering: bool) -> list[Any]:
-        """Publish committables. Runs alongside the steps; never twice at a time if they leave in order.
+        """Publish committables; nothing happens to those that were published before. Runs alongside the steps; never
+        twice at a time if they leave in order.
 
+        :param call: calls a picklable function on each, in tasks or here
         :param recovering: the job has gone back to a checkpoint that names them
         :returns: those that can't be published any more. Nothing after them is published before :meth:`again`
         """
-        call(self.publisher(), committables, None)
-        return []
 
     def again(self, parts: list[Any], lost: list[Any]) -> list[Any]:
         """Some committables were lost.

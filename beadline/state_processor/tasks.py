@@ -16,8 +16,8 @@ from beadline.errors import ConfigurationError
 from beadline.master.shipping.shipment import main_classes
 from beadline.master.spark.engine import SparkEngine
 from beadline.master.spark.shipping import ship_modules
+from beadline.runtime.worker.classes import Classes
 from beadline.runtime.worker.surroundings import Packed
-from beadline.runtime.worker.worker import set_main_classes
 from beadline.state import codec
 
 Piece = TypeVar("Piece")
@@ -53,7 +53,7 @@ class Tasks:
         if registered != self._shipped:
             ship_modules(self._engine)
             self._shipped = registered
-        shipped = cloudpickle.dumps((main_classes(), registered, work), 5)
+        shipped = cloudpickle.dumps((Classes(main_classes(), (), registered), work), 5)
         broadcast = self._engine.broadcast(Packed(self._engine.surroundings, shipped))
 
         def task(batches: Batches) -> Batches:
@@ -69,9 +69,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def _enter(packed: Packed) -> Any:
     """Let this worker unpickle what the driver may, and give the work."""
-    classes, registered, work = packed.open()
-    set_main_classes(classes)
-    codec.trust((), registered)
+    classes, work = packed.open()
+    classes.enter()
     return work
 
 

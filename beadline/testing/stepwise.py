@@ -181,7 +181,7 @@ class SteppedJob:
         """State may be read in here: it may hold classes of this job's modules, and of no others."""
         with one_at_a_time:
             shipment: Shipment = self.engine.shipped.value.open()
-            shipment.enter()
+            shipment.classes.enter()
             yield
 
     # -- failure and change

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from beadline.checkpoint.storage.file_system import FileJobStorage
-from beadline.connectors.files import renaming
-from beadline.connectors.files.committer import FileCommitter
+from beadline.connectors.files import committer, renaming
 from beadline.connectors.files.place import publish
 from beadline.master.snapshots.sinks import Sinks
 
@@ -37,7 +36,7 @@ def _half_way(call: Callable[..., None], first: Any) -> None:
 
 def _after_a_rename(call: Callable[..., None], ready: Any) -> None:
     """The driver dies when a task has renamed a file, and not made the name durable yet."""
-    FileCommitter.publisher = lambda self: partial(_publish_and_kill, os.getpid())  # type: ignore[method-assign]
+    committer.publish = partial(_publish_and_kill, os.getpid())  # type: ignore[attr-defined,assignment]
     call(ready)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from beadline.common import Types
 from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.testing import VerifyingSink
+from tests.connectors.files.test_files import publish_ready
 
 
 class Run:
@@ -40,16 +41,14 @@ class Run:
         return self.step_number, self.committer.snapshot(), list(self.waiting)
 
     def complete(self) -> None:
-        for committable in self.waiting:
-            self.committer.publisher()(committable)
+        publish_ready(self.committer, self.waiting)
         self.waiting = []
 
     def restore(self, checkpoint: tuple[int, Any, list[Any]]) -> None:
         self.step_number, staged, committables = checkpoint
         self.waiting = []
         self.committer.restore(staged, [Held(staged, [], committables)])
-        for committable in committables:
-            self.committer.publisher()(committable)
+        publish_ready(self.committer, committables)
 
 
 def test_nothing_is_there_before_it_is_committed() -> None:

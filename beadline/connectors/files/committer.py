@@ -15,7 +15,7 @@ from typing import Any
 from beadline.connectors.files.pieces import Piece, paths_of, spilled, sync_all, with_data
 from beadline.connectors.files.place import Place, publish
 from beadline.connectors.files.policy import Compaction, RollingPolicy
-from beadline.connectors.sink import Committer, Held
+from beadline.connectors.sink import Call, Committer, Held
 from beadline.state.segments.files import parent
 
 _LOG = logging.getLogger("beadline")
@@ -134,8 +134,9 @@ class FileCommitter(Committer):
         sync_all(paths - self._durable)
         self._durable = paths
 
-    def publisher(self) -> Callable[[Any], None]:
-        return publish
+    def publish(self, committables: list[Any], call: Call, recovering: bool) -> list[Any]:
+        call(publish, committables, None)
+        return []
 
     # -- checkpoints
 

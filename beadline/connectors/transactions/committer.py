@@ -11,7 +11,6 @@ import itertools
 import logging
 import math
 import secrets
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -101,9 +100,6 @@ class OutsideCommitter(FileCommitter):
     def turn(self, part: Any) -> int:
         """Rows of a Kafka topic lie in the order in which they were written. What is written again comes first."""
         return _number_of(part)
-
-    def publisher(self) -> Callable[[Any], None]:
-        raise AssertionError("output leaves in order")
 
     def publish(self, committables: list[Any], call: Call, recovering: bool) -> list[Any]:
         """Number by number. If one is lost, the later ones of its subtask are given back too."""

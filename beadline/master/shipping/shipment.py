@@ -16,7 +16,7 @@ import cloudpickle
 from beadline.errors import ConfigurationError, SerializationError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.master.shipping.user_code import imported_user_modules
-from beadline.runtime.short_tasks.publishing import Classes
+from beadline.runtime.worker.classes import Classes
 from beadline.runtime.worker.surroundings import Packed, Surroundings
 from beadline.runtime.worker.worker import Shipment
 from beadline.state.codec import registered_state_classes
@@ -29,7 +29,7 @@ def make_shipment(plan: Plan, surroundings: Surroundings) -> Packed:
     """What is broadcast once per run; errors name the operator that can't be pickled."""
     if surroundings.links:
         _check_paths(plan)
-    shipment = Shipment(plan, main_classes(), job_modules(plan), registered_state_classes())
+    shipment = Shipment(plan, classes_of(plan))
     try:
         return Packed(surroundings, bytes(cloudpickle.dumps(shipment, 5)))
     except Exception as error:
@@ -39,7 +39,7 @@ def make_shipment(plan: Plan, surroundings: Surroundings) -> Packed:
 
 
 def classes_of(plan: Plan) -> Classes:
-    """What staged output may hold: the same as state."""
+    """What state and staged output may hold."""
     return Classes(main_classes(), job_modules(plan), registered_state_classes())
 
 

@@ -11,7 +11,8 @@ from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec
 from beadline.master.engines.engine import Engine
 from beadline.master.shipping.shipment import classes_of
-from beadline.runtime.short_tasks.publishing import Classes, call_in_worker
+from beadline.runtime.short_tasks.publishing import call_in_worker
+from beadline.runtime.worker.classes import Classes
 
 # Up to this many bytes the driver does it itself, a few items at a time.
 _LIGHT = 32 << 20
@@ -30,7 +31,7 @@ class Calls:
         self._classes = Classes()
         if any(sink.stages_in_job_folder for sink in sinks):
             self._classes = classes_of(plan)
-            self._classes.trust()
+            self._classes.trust_too()
 
     def __repr__(self) -> str:
         return f"<Calls of {self._group}>"

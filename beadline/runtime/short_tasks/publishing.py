@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from beadline.runtime.worker.worker import set_main_classes
-from beadline.state import codec
-
-
-@dataclass(frozen=True)
-class Classes:
-    """The classes that staged rows may hold: see :class:`~beadline.runtime.worker.worker.Shipment`."""
-
-    main_classes: dict[str, type] = field(default_factory=dict)
-    job_modules: tuple[str, ...] = ()
-    registered: frozenset[tuple[str, str]] = frozenset()
-
-    def trust(self) -> None:
-        """In addition to what is trusted: other jobs may run in this process."""
-        codec.trust_also(self.job_modules, self.registered)
+from beadline.runtime.worker.classes import Classes
 
 
 def call_in_worker(classes: Classes, function: Callable[[Any], Any], item: Any) -> Any:
-    set_main_classes(classes.main_classes)
-    classes.trust()
+    classes.enter_too()
     return function(item)

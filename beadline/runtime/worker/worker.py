@@ -4,7 +4,6 @@ stores."""
 from __future__ import annotations
 
 import contextlib
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,9 @@ from beadline.graph.plan import Plan
 from beadline.runtime.messages import RunContext
 from beadline.runtime.operators import Operator, Setup, make_operator
 from beadline.runtime.task.stopwatch import Ledger
+from beadline.runtime.worker.classes import Classes
 from beadline.runtime.worker.garbage import walk_everything_next
 from beadline.runtime.worker.surroundings import Packed
-from beadline.state import codec
 from beadline.state.segments.files import SegmentFiles
 from beadline.state.store import Store
 
@@ -24,26 +23,11 @@ class Shipment:
     """What is broadcast to the workers once per execution, in one pickle: classes keep their identity across its parts.
 
     :ivar plan: the plan with the user's functions
-    :ivar main_classes: classes of the user's script, set on the worker's ``__main__`` so that their instances unpickle
-    :ivar job_modules: the modules whose classes state may hold
-    :ivar registered: other classes that state may hold
+    :ivar classes: what state may hold
     """
 
     plan: Plan
-    main_classes: dict[str, type]
-    job_modules: tuple[str, ...]
-    registered: frozenset[tuple[str, str]]
-
-    def enter(self) -> None:
-        """Let unpickling find the classes of the execution's script, and those of the job."""
-        set_main_classes(self.main_classes)
-        codec.trust(self.job_modules, self.registered)
-
-
-def set_main_classes(classes: dict[str, type]) -> None:
-    main = sys.modules["__main__"]
-    for name, cls in classes.items():
-        setattr(main, name, cls)
+    classes: Classes
 
 
 class WorkerExecution:
@@ -52,7 +36,7 @@ class WorkerExecution:
         self._packed = packed
         shipment: Shipment = packed.open()
         self.plan = shipment.plan
-        self._shipment = shipment
+        self._classes = shipment.classes
         self.files = SegmentFiles(state_root)
         self.operators: dict[tuple[int, int], list[Operator[Any]]] = {}
         self.stores: dict[tuple[int, int], Store] = {}
@@ -62,7 +46,7 @@ class WorkerExecution:
     def enter(self) -> None:
         """Enter this execution's surroundings, with its script's classes; two executions may have different scripts."""
         self._packed.surroundings.enter()
-        self._shipment.enter()
+        self._classes.enter()
 
     def make_operators(self, level: int, partition: int, attempt: int) -> list[Operator[Any]]:
         """New operators for one task. Each subtask gets function objects of its own."""

@@ -30,7 +30,7 @@ from beadline.errors import TypeMismatchError
 from beadline.state.segments.files import read_file
 from beadline.table import DataTypes
 from tests.connectors.files.conftest import Shelf
-from tests.connectors.files.test_files import needs, precommit, publish_all, seal, through_metadata
+from tests.connectors.files.test_files import needs, precommit, publish_all, publish_ready, seal, through_metadata
 
 ROW_TYPE = DataTypes.ROW(
     [
@@ -143,11 +143,9 @@ def test_steps_until_the_checkpoint_make_one_file(shelf: Shelf, chosen: tuple[Bu
     parts = seal(committer, stage(sink, range(14, 20)), 99_001, final=False, at_checkpoint=True)
     committables = precommit(committer, parts)
     assert shelf.visible_names() == []
-    for committable in committables:
-        committer.publisher()(committable)
+    publish_ready(committer, committables)
     assert contents(shelf, read) == {"part-01234567-0-0.data": dicts(range(20))}
-    for committable in committables:
-        committer.publisher()(committable)
+    publish_ready(committer, committables)
     assert len(shelf.visible_names()) == 1
 
 

@@ -14,6 +14,7 @@ from beadline.common.typeinfo import Types
 from beadline.connectors.files import s3
 from beadline.datastream.connectors.file_system import BucketAssigner, FileSink
 from beadline.errors import ConfigurationError, EnvironmentSetupError, UnsupportedFeatureError
+from tests.connectors.files.test_files import publish_all
 
 
 def write(path: str, row: str = "row") -> None:
@@ -25,8 +26,7 @@ def write(path: str, row: str = "row") -> None:
     stager.write([row], None)
     committer = sink.committer()
     committer.sealed(stager.finish(), 0, True)
-    for part in committer.due(False):
-        committer.publisher()(committer.precommitter()(part))
+    publish_all(committer, committer.due(False))
     committer.close(discard=True)
 
 
