@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.nightly import NIGHTLY
 from tests.services import kafka as kafka
 from tests.services import postgres as postgres
 from tests.services import pytest_runtest_setup as pytest_runtest_setup
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# How long an example takes says nothing here: the machine may have other things to do.
-settings.register_profile("without deadlines", deadline=None)
-settings.load_profile("without deadlines")
+# How long an example takes says nothing here: the machine may have other things to do. What hangs meets the timeout.
+settings.register_profile("beadline", deadline=None, max_examples=200 if NIGHTLY else 40)
+settings.load_profile("beadline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,8 +54,11 @@ def own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 def spark() -> Iterator[SparkSession]:
     """The session that Beadline makes by itself; every environment finds it as the active one."""
     from beadline.master.spark.session import find_session
+    from tests.sessions import DAEMON
 
-    session = find_session()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf spark.python.daemon.module={DAEMON} pyspark-shell")
+        session = find_session()
     yield session
     session.stop()
 

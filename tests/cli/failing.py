@@ -1,7 +1,7 @@
 """A program whose jobs fail, each in its own way; what a user would see of each goes to standard error.
 
-Usage: failing.py [CASE]. Without a case all of them run, and each error is told as ``python`` and as ``beadline run``
-would tell it; with one, nobody catches its error.
+Usage: failing.py [CASE]. Without a case all of them run, and each error is told twice: as ``python`` and as ``beadline
+run`` would tell it. With one, nobody catches its error.
 """
 
 from __future__ import annotations
@@ -100,16 +100,19 @@ def main() -> None:
         run(case)
     if wanted:
         return
-    for how in ("python", "command"):
-        for case in CASES:
-            print(f"--- {case.__name__} {how}", file=sys.stderr, flush=True)
-            try:
-                run(case)
-            except Exception as error:
-                if how == "python":
-                    sys.excepthook(type(error), error, error.__traceback__)
-                else:
-                    report_failure(error, Path(__file__))
+    for case in CASES:
+        announce(case, "running")
+        try:
+            run(case)
+        except Exception as error:
+            announce(case, "python")
+            sys.excepthook(type(error), error, error.__traceback__)
+            announce(case, "command")
+            report_failure(error, Path(__file__))
+
+
+def announce(case: Any, what: str) -> None:
+    print(f"--- {case.__name__} {what}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

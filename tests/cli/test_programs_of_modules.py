@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 import beadline as package
+from beadline.master.spark import class_archive
+from tests.nightly import NIGHTLY
+from tests.sessions import QUICK_JAVA
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -25,8 +28,16 @@ sys.path.insert(0, str(PARITY))
 
 from normalise import normalise  # noqa: E402
 
+# Executors that live for seconds.
+EXECUTORS = "local-cluster[2,1,1024]" if NIGHTLY else "local-cluster[1,2,1024]"
+QUICK_EXECUTORS = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+
 
 def run(*command: str, cwd: Path, **environment: str) -> str:
+    cache = cwd / "cache" / "beadline"
+    cache.mkdir(parents=True)
+    if (archive := class_archive.find()) is not None:
+        (cache / archive.name).symlink_to(archive)  # all else begins with an empty cache
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -62,6 +73,7 @@ def test_spark_submit(tmp_path: Path) -> None:
     main.write_text("from beadline import pyflink_alias\npyflink_alias.install()\n" + main.read_text(encoding="utf-8"))
     submit = Path(sys.executable).parent / "spark-submit"
     options = ["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"]
+    options += ["--driver-java-options", QUICK_JAVA]
     python = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     output = run(str(submit), *options, str(main), cwd=tmp_path, **python)
     expected = (PARITY / "expected" / "several_package.txt").read_text(encoding="utf-8").splitlines()
@@ -230,7 +242,7 @@ def test_executors_of_their_own_get_everything(tmp_path: Path) -> None:
     that have different modules of one name."""
     write(tmp_path, CLUSTER_PROGRAM)
     pack(tmp_path)
-    output = run(sys.executable, "-m", "app.main", cwd=tmp_path, BEADLINE_MASTER="local-cluster[2,1,1024]")
+    output = run(sys.executable, "-m", "app.main", cwd=tmp_path, BEADLINE_MASTER=EXECUTORS, **QUICK_EXECUTORS)
     answer: dict[str, Any] = json.loads(output.splitlines()[-1])
     assert sorted((report.pop("value"), report.pop("count")) for report in answer["reports"]) == [
         ("a", 1),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.object_store import Store
-from tests.recovery.jobs import PART, files_in, lines_in
+from tests.recovery.jobs import PART, files_in, lines_in, text_of
 
 
 class Consumer:
@@ -66,7 +66,7 @@ def of_folder(folder: Path) -> Consumer:
                 path = path.rename(taken / f"{number}")
             case "rename":
                 path = path.rename(path.with_name(f"done-{number}"))
-        text = path.read_text()
+        text = text_of(name, path.read_bytes())
         if ways[number % len(ways)] == "delete":
             path.unlink()
         return text
@@ -81,7 +81,7 @@ def of_store(store: Store, prefix: str) -> Consumer:
         return [key for key in store.objects(prefix) if "/." not in key]
 
     def take(key: str) -> str:
-        text = store.read(key).decode()
+        text = text_of(key, store.read(key))
         store.delete(key)
         return text
 

@@ -36,6 +36,7 @@ class Driver:
     :param way: run ``ending.py`` in this way, not ``program.py``
     :param dies: one of :data:`tests.recovery.dying.POINTS`
     :param out: where the files go; ``folder/out`` if not said
+    :param form: ``text`` or ``parquet``
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Driver:
         dies: str | None = None,
         out: str | None = None,
         way: str | None = None,
+        form: str = "text",
     ) -> None:
         self._folder = folder
         self._before = newest_checkpoint(folder)
@@ -58,7 +60,10 @@ class Driver:
         command += ["-s", resume] if resume is not None else []
         program = "program.py" if way is None else "ending.py"
         command += [*definitions, str(ROOT / "tests/recovery" / program), str(folder), str(records), str(pace)]
-        command += [more for more in (way, out) if more is not None]
+        if way is not None:
+            command.append(way)
+        elif out is not None or form != "text":
+            command += [out or str(folder / "out"), form]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         if dies is not None:
             environment[VARIABLE] = dies

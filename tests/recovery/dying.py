@@ -59,6 +59,14 @@ POINTS: dict[str, tuple[type, str, Any]] = {
     "after a file was renamed": (Sinks, "publish", _after_a_rename),
     "after output was published": (Sinks, "publish", _after),
 }
+# The five that every sink is killed at.
+COMMIT_POINTS = (
+    "before output is pre-committed",
+    "after output was pre-committed",
+    "before output is published",
+    "in the middle of publishing",
+    "after output was published",
+)
 
 
 def prepare(point: str, calls: int = 3) -> None:

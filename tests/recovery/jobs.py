@@ -7,6 +7,7 @@ totals at the end. All of a key come by the same way, so that every line and the
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -16,9 +17,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from beadline.common import Configuration, Encoder, Types, WatermarkStrategy
+from beadline.common import Configuration, Encoder, Row, Types, WatermarkStrategy
 from beadline.datastream import (
     CheckpointedFunction,
     CheckpointListener,
@@ -29,7 +31,9 @@ from beadline.datastream import (
     StreamExecutionEnvironment,
 )
 from beadline.datastream.connectors.file_system import FileSink, OutputFileConfig, RollingPolicy
+from beadline.datastream.formats.parquet import ParquetBulkWriters
 from beadline.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from beadline.table import DataTypes
 from tests.engine.jobs import kill_executor
 
 STEP = 60
@@ -255,10 +259,28 @@ def to_files(
     stream.sink_to(sink).uid("files")
 
 
+def to_parquet(stream: DataStream, out: str) -> None:
+    """Write lines as rows of Parquet files."""
+    row = DataTypes.ROW([DataTypes.FIELD("line", DataTypes.STRING())])
+    sink = (
+        FileSink.for_bulk_format(out, ParquetBulkWriters.for_row_type(row))
+        .with_output_file_config(OutputFileConfig.builder().with_part_suffix(".parquet").build())
+        .build()
+    )
+    stream.map(Row, row.type_info()).uid("rows").sink_to(sink).uid("files")
+
+
 # -- what the files hold, and what they should
 
 
-PART = re.compile(r"part-\w+-(\d+)-(\d+)\.txt")
+PART = re.compile(r"part-\w+-(\d+)-(\d+)\.(?:txt|parquet)")
+
+
+def text_of(name: str, content: bytes) -> str:
+    """The lines of a file."""
+    if not name.endswith(".parquet"):
+        return content.decode()
+    return "".join(f"{line}\n" for line in pq.read_table(io.BytesIO(content))["line"].to_pylist())
 
 
 def files_in(folder: Path, hidden: tuple[str, ...]) -> Iterator[Path]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from beadline.services import KafkaServer
@@ -21,15 +22,13 @@ INTERVAL = "200 ms"
 class SumsDriver(Driver):
     """Runs ``kafka_program.py`` with ``beadline run``."""
 
-    def __init__(self, folder: Path, options: list[str], arguments: list[str], dies: str | None) -> None:
+    def __init__(self, folder: Path, options: list[str], arguments: list[str], variables: Mapping[str, str]) -> None:
         self._folder = folder
         self._before = newest_checkpoint(folder)
         self._log = folder / f"driver-{len(list(folder.glob('driver-*')))}.log"
         program = str(ROOT / "tests/recovery/kafka_program.py")
         command = [sys.executable, "-m", "beadline.cli.main", "run", *options, program, *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        if dies is not None:
-            environment[VARIABLE] = dies
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
 
@@ -63,6 +62,7 @@ class Sums:
         parallelism: int = 2,
         engine: str = "local",
         resume: str = "latest",
+        **variables: str,
     ) -> SumsDriver:
         """A driver, which goes on where the one before it was."""
         settings = {
@@ -77,7 +77,9 @@ class Sums:
         if newest_checkpoint(self.folder):
             options += ["-s", resume]
         arguments = [self.kafka.bootstrap_servers, self.source, self.target, str(pace), str(self.timeout)]
-        driver = SumsDriver(self.folder, options, arguments, dies)
+        if dies is not None:
+            variables[VARIABLE] = dies
+        driver = SumsDriver(self.folder, options, arguments, variables)
         self.drivers.append(driver)
         return driver
 

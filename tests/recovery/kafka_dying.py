@@ -1,15 +1,23 @@
-"""Drivers that die, as if by ``kill -9``, in the middle of Kafka's transactions. For the local engine, where the driver
-writes them itself."""
+"""Processes that die, as if by ``kill -9``, in the middle of Kafka's transactions: drivers on the local engine, where
+they write transactions themselves, and workers of Spark."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from beadline.connectors.kafka.coordinator import Coordinator
 from beadline.connectors.kafka.transactions import KafkaTransactions
+from beadline.datastream.connectors import kafka_sink
+from beadline.master.snapshots import calls
+from tests.recovery.jobs import Accident
+
+#: The folder where it is noted that workers died. If it is set, tasks write the transactions, and some of them die.
+WORKERS_DIE = "BEADLINE_TEST_WORKERS_DIE"
+DEATHS = 3
 
 POINTS = (
     "in the middle of writing a transaction",
@@ -67,3 +75,31 @@ def _patch_commit() -> None:
         return done
 
     Coordinator.end = end  # type: ignore[method-assign]
+
+
+def let_workers_die(folder: str) -> None:
+    """Tasks write transactions, however small they are, and three times a worker dies in the middle of one."""
+    calls._LIGHT = -1
+    WorkersDie.folder = folder
+    kafka_sink.KafkaTransactions = WorkersDie  # type: ignore[misc]
+
+
+class WorkersDie(KafkaTransactions):
+    folder = ""
+
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        self._folder = self.folder  # goes to the workers
+
+    def write(self, id: str, batches: Iterator[list[Any]]) -> Any:
+        return super().write(id, _then_die(batches) if self._dies() else batches)
+
+    def _dies(self) -> bool:
+        """Not twice in a second: what died must be written before another dies."""
+        for number in range(DEATHS):
+            before = os.path.join(self._folder, f"accident-worker-{number - 1}")
+            if number and (not os.path.exists(before) or time.time() - os.stat(before).st_mtime < 1):
+                return False
+            if Accident(self._folder, f"worker-{number}", gate=None).happens():
+                return True
+        return False

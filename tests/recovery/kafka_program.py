@@ -30,6 +30,7 @@ from tests.recovery.jobs import ENGINE
 from tests.sessions import start_session
 
 PREFIX = "sums"
+MASTER = "BEADLINE_TEST_MASTER"
 
 
 class Sum(KeyedProcessFunction):
@@ -103,8 +104,10 @@ def main(servers: str, source: str, target: str, pace: str, timeout: str) -> Non
             kafka_dying.prepare(point)
         else:
             dying.prepare(point, calls=2)
+    if kafka_dying.WORKERS_DIE in os.environ:
+        kafka_dying.let_workers_die(os.environ[kafka_dying.WORKERS_DIE])
     if get_overrides().get(ENGINE) != "local":
-        start_session()
+        start_session(os.environ.get(MASTER, "local[2]"))
     env = StreamExecutionEnvironment.get_execution_environment()
     build(env, servers, source, target, float(pace), int(timeout))
     env.execute("sums from Kafka to Kafka")

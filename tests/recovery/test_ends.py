@@ -97,7 +97,7 @@ def test_drivers_that_are_told_to_end(tmp_path: Path, start: Start) -> None:
     # Told twice, it stops without one: the running step would take long.
     driver = start("execute", pace=0.2, **LOCAL)
     driver.wait_until(lambda: "exactly-once" in driver.said, "its start")
-    time.sleep(3)
+    time.sleep(1)
     before = newest_checkpoint(tmp_path)
     driver.signal(signal.SIGTERM)
     driver.wait_for("send SIGTERM again")

@@ -13,7 +13,7 @@ from tests.recovery.drivers import Driver, newest_checkpoint, newest_path
 from tests.recovery.jobs import LOCAL, STEP, differences, leftovers, visible
 
 PACE = 0.01
-SLOW = 0.15  # its job lasts longer than another driver takes to start
+SLOW = 0.04  # its job lasts longer than another driver takes to start
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -43,14 +43,14 @@ def test_a_driver_that_is_asked_to_end_and_drivers_that_lose_their_job(tmp_path:
     paused = start(options={"execution.state-recovery.path": path[1]})
     paused.wait_for_checkpoint()
     paused.signal(signal.SIGSTOP)
-    lively = start(SLOW, resume=newest_path(tmp_path))
+    lively = start(SLOW, resume=newest_path(tmp_path), options=LOCAL)
     lively.wait_for_checkpoint()
     paused.signal(signal.SIGCONT)
     assert paused.end() == 1, paused
     assert_fenced(paused, 2, 3)
 
     # Nothing at all: it runs on, when another takes its job by naming the folder.
-    last = start(0.0, resume=str(Path(newest_path(tmp_path)).parent))
+    last = start(resume=str(Path(newest_path(tmp_path)).parent), options=LOCAL)
     assert lively.end() == 1, lively
     assert_fenced(lively, 3, 4)
 

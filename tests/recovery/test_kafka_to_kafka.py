@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
@@ -11,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from beadline.services import KafkaServer
+from tests.nightly import NIGHTLY
 from tests.recovery import kafka_dying
 from tests.recovery.drivers import Driver, newest_path
+from tests.recovery.dying import COMMIT_POINTS
 from tests.recovery.kafka_drivers import Sums
+from tests.recovery.kafka_program import MASTER
 
-NIGHTLY = bool(os.environ.get("BEADLINE_NIGHTLY"))
 RECORDS = 1_000_000 if NIGHTLY else 60_000
 KILLS = 20 if NIGHTLY else 3
 # Seconds for each record: a driver must not be ready before it is killed.
@@ -25,15 +26,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(7200 if N
 
 ENGINES = ["local", "spark"] if NIGHTLY else ["local"]
 
-# Of the commit protocol, on every engine; and inside of it, where the driver writes the transactions.
-POINTS = (
-    "before output is pre-committed",
-    "after output was pre-committed",
-    "before output is published",
-    "in the middle of publishing",
-    "after output was published",
-)
-
 
 @pytest.fixture
 def sums(kafka: KafkaServer, tmp_path: Path, drivers: list[Driver]) -> Sums:
@@ -42,7 +34,8 @@ def sums(kafka: KafkaServer, tmp_path: Path, drivers: list[Driver]) -> Sums:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_driver_killed_at_each_point_of_the_commit_protocol(sums: Sums, engine: str) -> None:
-    points = POINTS + (kafka_dying.POINTS if engine == "local" else ())
+    # Inside of the protocol too, where the driver writes the transactions.
+    points = COMMIT_POINTS + (kafka_dying.POINTS if engine == "local" else ())
     for point in points:
         driver = sums.start(PACE, dies=point, engine=engine)
         assert driver.end() == -signal.SIGKILL, f"{point}: {driver!r}"
@@ -72,6 +65,18 @@ def test_a_driver_killed_at_random_moments_and_resumed_at_another_parallelism(su
         seen = len(lines)
     sums.finish(parallelism=2, engine=engine)
     assert sums.problems(sums.seen()) == [], f"seed {seed}"
+    assert sums.open_transactions() == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("master", ["local[2]", "local[2,4]"] if NIGHTLY else ["local[2]"])
+def test_python_workers_killed_while_they_pre_commit(sums: Sums, master: str) -> None:
+    """Where Spark runs the lost task again, what it writes has another id; elsewhere the job goes back."""
+    variables = {kafka_dying.WORKERS_DIE: str(sums.folder), MASTER: master}
+    driver = sums.start(PACE, engine="spark", **variables)
+    assert driver.end() == 0, driver
+    assert len(list(sums.folder.glob("accident-worker-*"))) == kafka_dying.DEATHS, driver
+    assert sums.problems(sums.seen()) == []
     assert sums.open_transactions() == []
 
 

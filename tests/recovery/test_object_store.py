@@ -1,4 +1,7 @@
-"""Checkpoints and files in an object store: a server that speaks S3, on loopback."""
+"""Checkpoints and files in an object store: a server that speaks S3, on loopback.
+
+Drivers die at each point of the commit protocol, while somebody takes away what appears: every line is there once.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.nightly import NIGHTLY
 from tests.object_store import Store, object_store
 from tests.recovery.consuming import of_store
 from tests.recovery.drivers import Driver
+from tests.recovery.dying import COMMIT_POINTS
 from tests.recovery.jobs import LOCAL, STEP, differences
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3000 if NIGHTLY else 600)]
 
-RECORDS = 20 * STEP
-PACE = 0.01
+PACE = 0.003
+# By day workers of Spark write state and output once. At each of these points an upload is left that is not completed.
+SPARK: dict[str, str] = {}
+ON_SPARK = "before output is published"
+LEAVE_UPLOADS = ("after output was pre-committed", ON_SPARK, "in the middle of publishing")
 
 
 @pytest.fixture
@@ -26,34 +34,40 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
         yield made
 
 
+@pytest.mark.parametrize("form", ["text", "parquet"] if NIGHTLY else ["text"])
 def test_drivers_are_killed_and_files_that_were_taken_away_do_not_come_back(
-    store: Store, tmp_path: Path, drivers: list[Driver]
+    form: str, store: Store, tmp_path: Path, drivers: list[Driver]
 ) -> None:
+    engines = {point: [SPARK, LOCAL] if NIGHTLY else [SPARK if point == ON_SPARK else LOCAL] for point in COMMIT_POINTS}
+    lives = [(point, engine) for point in COMMIT_POINTS for engine in engines[point]]
+    records = 12 * len(lives) * STEP
     options = {
         "execution.checkpointing.dir": store.uri("checkpoints"),
         "execution.checkpointing.data-inline-threshold": "0",
+        "execution.checkpointing.interval": "200 ms",
     }
     out = store.uri("my%20out")
+
+    def start(pace: float, engine: dict[str, str], dies: str | None = None) -> Driver:
+        resume = "latest" if drivers else None
+        drivers.append(Driver(tmp_path, records, pace, resume, options | engine, dies, out, form=form))
+        return drivers[-1]
+
     with of_store(store, "my out/") as consumer:
-        for resume, dies, engine in (
-            (None, "before output is published", {}),
-            ("latest", "after output was published", LOCAL),
-        ):
-            driver = Driver(tmp_path, RECORDS, PACE, resume, options | engine, dies, out)
-            drivers.append(driver)
-            assert driver.end() == -signal.SIGKILL, driver
-            assert differences(consumer.look(), RECORDS, whole=False) == [], dies
-            assert store.uploads() or dies == "after output was published"
+        for point, engine in lives:
+            driver = start(PACE, engine, point)
+            assert driver.end() == -signal.SIGKILL, f"{point}: {driver!r}"
+            assert store.uploads("my out/") or point not in LEAVE_UPLOADS, point
+            assert differences(consumer.look(), records, whole=False) == [], point
         seen = len(consumer.look())
-        assert 0 < seen < RECORDS, "the kills came in the middle"
+        assert 0 < seen < records, "the kills came in the middle"
         left = [key.partition("/")[2].partition("/")[2] for key in store.objects("checkpoints/")]
         assert any(re.fullmatch(r"chk-\d+/_metadata", key) for key in left), left
         assert any(key.startswith("shared/") for key in left), left
-        last = Driver(tmp_path, RECORDS, 0.0, "latest", options | LOCAL, out=out)
-        drivers.append(last)
+        last = start(0.0, LOCAL)
         assert last.end() == 0, last
         assert "restored from" in last.said
-        assert differences(consumer.look(), RECORDS) == []
+        assert differences(consumer.look(), records) == []
     assert store.uploads("my out/") == []
     left = [key.rpartition("/")[2] for key in store.objects() if not key.endswith("/")]
     assert left == ["ended"], "a job that has finished needs neither checkpoints nor what was staged"

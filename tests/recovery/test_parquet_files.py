@@ -1,4 +1,4 @@
-"""A job from Parquet to Parquet that is killed with kill -9: every row is there once, with the right sum."""
+"""Jobs that write Parquet files, and are killed with kill -9: every row is there once, with the right sum."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import beadline
+from tests.nightly import NIGHTLY
+from tests.recovery.consuming import of_folder
+from tests.recovery.drivers import Driver, newest_checkpoint
+from tests.recovery.dying import COMMIT_POINTS
+from tests.recovery.jobs import ENGINE, LOCAL, STEP, differences, leftovers
 
 NUMBERS, KEYS = 6_000, 7
 
@@ -118,3 +124,29 @@ def test_after_kill_9_every_row_is_there_once(tmp_path: Path) -> None:
     assert last.returncode == 0, said
     assert "restored from " in said
     assert written(tmp_path) == sums()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [LOCAL, {}] if NIGHTLY else [LOCAL], ids=lambda engine: engine.get(ENGINE, "spark"))
+def test_a_driver_killed_at_each_point_of_the_commit_protocol(
+    engine: dict[str, str], tmp_path: Path, drivers: list[Driver]
+) -> None:
+    """Pieces become a file when they are pre-committed, and somebody takes away what is published."""
+    records = 12 * len(COMMIT_POINTS) * STEP
+    options = {"execution.checkpointing.interval": "200 ms", **engine}
+
+    def start(pace: float, dies: str | None = None) -> Driver:
+        resume = "latest" if newest_checkpoint(tmp_path) else None
+        drivers.append(Driver(tmp_path, records, pace, resume, options, dies, form="parquet"))
+        return drivers[-1]
+
+    with of_folder(tmp_path) as consumer:
+        for point in COMMIT_POINTS:
+            driver = start(0.003, point)
+            assert driver.end() == -signal.SIGKILL, f"{point}: {driver!r}"
+            assert differences(consumer.look(), records, whole=False) == [], point
+        assert 0 < len(consumer.look()) < records, "the kills came in the middle"
+        last = start(0.0)
+        assert last.end() == 0, last
+        assert differences(consumer.look(), records) == []
+    assert leftovers(tmp_path) == []

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.master.snapshots.drivers import FILES, KILLED, Trap
-from tests.master.snapshots.test_crashes import CONSUMES, World, a_life
+from tests.master.snapshots.test_crashes import World, a_life, consumed_or_not
+from tests.nightly import seeds
 
 POINTS = (
     "before pre-committing",
@@ -29,8 +30,7 @@ SINK = pytest.mark.parametrize("sink", ["parquet", "compacted"])
 
 
 @SINK
-@CONSUMES
-@pytest.mark.parametrize("point", POINTS)
+@consumed_or_not("point", POINTS)
 def test_a_death_at_a_point_of_a_checkpoint(point: str, sink: str, consumes: bool, tmp_path: Path) -> None:
     world = World(tmp_path, consumes=consumes, inline=0, sink=sink)
     assert world.run(Trap(point, 2)) == KILLED
@@ -47,7 +47,7 @@ def test_a_death_before_any_change_to_files(number: int, sink: str, tmp_path: Pa
 
 
 @SINK
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(2, 6))
 def test_any_drivers_with_any_troubles(seed: int, sink: str, tmp_path: Path) -> None:
     dice = random.Random(seed)
     world = World(

@@ -6,6 +6,7 @@ Each driver is a process of its own that runs the shipped job master, and dies b
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from beadline.connectors.files import RollingPolicy
 from tests.master.snapshots import drivers
 from tests.master.snapshots.drivers import FAILED, FENCED, FILES, FINISHED_BEFORE, KILLED, POINTS, Drive, Trap
 from tests.master.snapshots.local_jobs import rows, rows_in, staged_files
+from tests.nightly import NIGHTLY, pairs, seeds
 
 POLICIES = {
     "at checkpoints": RollingPolicy(on_checkpoint=True),
@@ -102,15 +104,21 @@ ALL_POINTS = [f"{side} {name}" for name in POINTS for side in ("before", "after"
 ONCE = (*RESTORING, "taking the lease", "noting the finish", "closing", "releasing the lease", "removing the folder")
 
 
+_CONSUMES = {False: "files stay", True: "files are taken away"}
+_FROM_SAVEPOINT = {False: "latest", True: "the savepoint"}
+
+
 def name_of(point: str) -> str:
     return point.split(" ", 1)[1]
 
 
-CONSUMES = pytest.mark.parametrize("consumes", [False, True], ids=["files stay", "files are taken away"])
+def consumed_or_not(name: str, points: Iterable[Any]) -> Any:
+    """Tests for points, where files stay or are taken away."""
+    chosen = pairs(points, [False, True])
+    return pytest.mark.parametrize((name, "consumes"), chosen, ids=[f"{p}-{_CONSUMES[taken]}" for p, taken in chosen])
 
 
-@CONSUMES
-@pytest.mark.parametrize("point", [point for point in ALL_POINTS if name_of(point) not in SAVING])
+@consumed_or_not("point", [point for point in ALL_POINTS if name_of(point) not in SAVING])
 def test_a_death_at_any_point(point: str, consumes: bool, tmp_path: Path) -> None:
     policy = POLICIES["at checkpoints" if consumes else "at once"]
     world = World(tmp_path, consumes=consumes, inline=0, policy=policy)
@@ -120,8 +128,7 @@ def test_a_death_at_any_point(point: str, consumes: bool, tmp_path: Path) -> Non
     world.finish()
 
 
-@CONSUMES
-@pytest.mark.parametrize("point", [f"{side} {name}" for name in RESTORING for side in ("before", "after")])
+@consumed_or_not("point", [f"{side} {name}" for name in RESTORING for side in ("before", "after")])
 def test_a_restart_that_comes_to_nothing(point: str, consumes: bool, tmp_path: Path) -> None:
     """The job goes back by itself, and its driver dies meanwhile; or going back fails too, and is done again."""
     world = World(tmp_path, consumes=consumes)
@@ -131,8 +138,7 @@ def test_a_restart_that_comes_to_nothing(point: str, consumes: bool, tmp_path: P
     world.finish()
 
 
-@CONSUMES
-@pytest.mark.parametrize(
+@consumed_or_not(
     "point",
     [
         "before running a step",
@@ -158,8 +164,7 @@ def test_a_death_while_earlier_output_is_not_visible_yet(point: str, consumes: b
         world.finish()
 
 
-@CONSUMES
-@pytest.mark.parametrize("number", range(1, 160, 7))
+@consumed_or_not("number", range(1, 160, 7 if NIGHTLY else 13))
 def test_a_death_before_any_change_to_files(number: int, consumes: bool, tmp_path: Path) -> None:
     world = World(tmp_path, consumes=consumes, policy=POLICIES["at the end"], checkpoints={"inline_threshold": 0})
     for _ in range(2):
@@ -199,8 +204,11 @@ STOPPING = [
 ]
 
 
-@pytest.mark.parametrize("from_savepoint", [False, True], ids=["latest", "the savepoint"])
-@pytest.mark.parametrize("trap", STOPPING, ids=lambda trap: f"{trap.at} {trap.nth}")
+@pytest.mark.parametrize(
+    ("trap", "from_savepoint"),
+    pairs(STOPPING, [False, True]),
+    ids=lambda given: f"{given.at} {given.nth}" if isinstance(given, Trap) else _FROM_SAVEPOINT[given],
+)
 def test_a_death_while_the_job_stops_with_a_savepoint(trap: Trap, from_savepoint: bool, tmp_path: Path) -> None:
     world = World(tmp_path, consumes=from_savepoint)
     world.drive, world.went_back = replace(world.drive, stop=16), True  # the savepoint holds more
@@ -240,10 +248,11 @@ PAUSED = {
 UNHEARD = Trap("before hearing of it", 3, "fail")
 PAUSED["before leaving newer checkpoints"] = (UNHEARD, Trap("before leaving newer checkpoints", 1, "pause"))
 PAUSED["before restoring sinks"] = (UNHEARD, Trap("before restoring sinks", 1, "pause"))
+# Where the driver is that takes over, when the paused one wakes up.
+NEXT_ONES = ("before restoring sinks", "before publishing", "after writing")
 
 
-@pytest.mark.parametrize("next_one", ["before restoring sinks", "before publishing", "after writing"])
-@pytest.mark.parametrize("point", PAUSED)
+@pytest.mark.parametrize(("point", "next_one"), pairs(PAUSED, NEXT_ONES))
 def test_a_driver_that_was_taken_for_dead(point: str, next_one: str, tmp_path: Path) -> None:
     world = World(tmp_path, consumes=next_one == "before publishing")
     take_for_dead(world, point, next_one)
@@ -287,7 +296,7 @@ def a_life(dice: random.Random) -> list[Trap]:
     return traps
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", seeds(16, 80))
 def test_any_drivers_with_any_troubles(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     consumes = dice.random() < 0.5

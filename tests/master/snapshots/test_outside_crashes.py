@@ -14,6 +14,7 @@ from tests.master.snapshots.drivers import FINISHED_BEFORE, KILLED, Trap
 from tests.master.snapshots.local_jobs import KEYS, rows
 from tests.master.snapshots.test_crashes import (
     ALL_POINTS,
+    NEXT_ONES,
     ONCE,
     PAUSED,
     RESTORING,
@@ -23,9 +24,12 @@ from tests.master.snapshots.test_crashes import (
     name_of,
     take_for_dead,
 )
+from tests.nightly import NIGHTLY, pairs, seeds
 
 KINDS = pytest.mark.parametrize("kind", ["transactions", "log"])
 POINTS = [point for point in ALL_POINTS if name_of(point) not in SAVING and "part" not in point]
+# Around these a log is appended to, or not; by day its drivers die here.
+OF_A_LOG = ("the checkpoint's appearance", "hearing of it", "publishing", "noting what is visible", "restoring sinks")
 
 
 class Outside(World):
@@ -55,8 +59,11 @@ class Outside(World):
         return code
 
 
-@KINDS
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    ("point", "kind"),
+    [(point, "transactions") for point in POINTS]
+    + [(point, "log") for point in POINTS if NIGHTLY or name_of(point) in OF_A_LOG],
+)
 def test_a_death_at_any_point(point: str, kind: str, tmp_path: Path) -> None:
     world = Outside(tmp_path, kind, inline=0)
     if name_of(point) in RESTORING:
@@ -65,17 +72,19 @@ def test_a_death_at_any_point(point: str, kind: str, tmp_path: Path) -> None:
     world.finish()
 
 
-@pytest.mark.parametrize("inline", [0, 1 << 16], ids=["in files", "inline"])
 @pytest.mark.parametrize(
-    "point",
-    [
-        "after pre-committing",
-        "after the checkpoint's appearance",
-        "before hearing of it",
-        "before publishing",
-        "before noting what is visible",
-        "before discarding",
-    ],
+    ("point", "inline"),
+    pairs(
+        [
+            "after pre-committing",
+            "after the checkpoint's appearance",
+            "before hearing of it",
+            "before publishing",
+            "before noting what is visible",
+            "before discarding",
+        ],
+        [0, 1 << 16],
+    ),
 )
 def test_transactions_that_were_aborted_meanwhile_lose_nothing(point: str, inline: int, tmp_path: Path) -> None:
     """The system outside gives up on open transactions while the driver is away."""
@@ -96,8 +105,7 @@ def test_a_transaction_is_aborted_while_the_job_runs(aborts: tuple[int, ...], co
 
 
 @KINDS
-@pytest.mark.parametrize("next_one", ["before restoring sinks", "before publishing", "after writing"])
-@pytest.mark.parametrize("point", [point for point in PAUSED if "part" not in point])
+@pytest.mark.parametrize(("point", "next_one"), pairs([point for point in PAUSED if "part" not in point], NEXT_ONES))
 def test_a_driver_that_was_taken_for_dead(point: str, next_one: str, kind: str, tmp_path: Path) -> None:
     world = Outside(tmp_path, kind)
     take_for_dead(world, point, next_one)
@@ -106,7 +114,7 @@ def test_a_driver_that_was_taken_for_dead(point: str, next_one: str, kind: str, 
 
 
 @KINDS
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(6, 30))
 def test_any_drivers_with_any_troubles(seed: int, kind: str, tmp_path: Path) -> None:
     dice = random.Random(seed)
     world = Outside(

@@ -8,13 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from beadline.state.backend_settings import RocksSettings
 from tests.state.contract.subject import HEAP, ROCKSDB, Make, Subject, let_go
-
-settings.register_profile("beadline", deadline=None)
-settings.load_profile("beadline")
 
 
 @pytest.fixture
