@@ -158,10 +158,12 @@ class StagedSink(ABC):
     """What the engine asks of a sink.
 
     :ivar stages_in_job_folder: whether it needs a folder of the job's to stage in
+    :ivar needs_checkpoints: whether a job that never ends must take checkpoints, for what the user asked of the sink
     :ivar settings: of all sinks of the job
     """
 
     stages_in_job_folder = False
+    needs_checkpoints = False
     settings = SinkSettings()
 
     def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:

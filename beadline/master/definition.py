@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
 from beadline.checkpoint.coordinator.parts import CompletedCheckpoint
 from beadline.checkpoint.restart import NoRestart, RestartStrategy
-from beadline.checkpoint.settings import CheckpointSettings
+from beadline.checkpoint.settings import CheckpointSettings, Key
 from beadline.connectors.sink_settings import SinkSettings
 from beadline.connectors.source import StepSource
 from beadline.errors import ConfigurationError
 from beadline.graph.plan import Plan
-from beadline.graph.specs import SourceSpec
+from beadline.graph.specs import SinkSpec, SourceSpec
 from beadline.master.client.rest_settings import RestSettings
 from beadline.master.engines.engine import Engine
 from beadline.master.failures import PoisonSettings
@@ -98,6 +98,21 @@ class Job:
         if not sources:
             raise ConfigurationError("the program has no source")
         return sources
+
+    def check_sinks(self) -> None:
+        """A sink that was told to deliver exactly once can't do that in a job that never ends and takes no checkpoints.
+        A job that ends may do without them: as in Flink, all its output is committed by its end."""
+        nodes = self.plan.nodes.values()
+        ends = all(node.spec.source.bounded for node in nodes if isinstance(node.spec, SourceSpec))
+        if ends or self.settings.batch or self.settings.checkpoints.enabled:
+            return
+        for node in nodes:
+            if isinstance(node.spec, SinkSpec) and node.spec.sink.needs_checkpoints:
+                raise ConfigurationError(
+                    f"sink '{node.name}' is to deliver EXACTLY_ONCE, which it does with checkpoints, and this job "
+                    "never ends and takes none. Turn them on: env.enable_checkpointing(10_000), or "
+                    f"{Key.INTERVAL}: 10 s. Or choose DeliveryGuarantee.AT_LEAST_ONCE"
+                )
 
 
 class ProcessingTime:

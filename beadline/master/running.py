@@ -86,6 +86,7 @@ class Running:
         self.poison = PoisonWatch(job.settings.poison)
         self.processing_time = ProcessingTime(job.settings.clock, job.settings.monotonic)
         home, plan = job.home, job.plan
+        job.check_sinks()
         records = Records()
         self.sinks = Sinks(job, records)
         self.sinks_at_start = self.sinks.at_start()

@@ -179,7 +179,9 @@ class KafkaSink(Sink, SupportsPreprocessing):
     def _make_sink(self, type_info: TypeInformation) -> StagedSink:
         builder = self._builder
         assert builder._serializer is not None
-        return _make(builder._properties, builder._guarantee, builder._prefix, builder._serializer._encoder())
+        made = _make(builder._properties, builder._guarantee, builder._prefix, builder._serializer._encoder())
+        made.needs_checkpoints = builder._guarantee is DeliveryGuarantee.EXACTLY_ONCE
+        return made
 
 
 class KafkaSinkBuilder:

@@ -21,6 +21,7 @@ from beadline.datastream.connectors.kafka_sink import (
     KafkaTopicSelector,
     Semantic,
 )
+from beadline.datastream.connectors.socket import SocketSource
 from beadline.errors import BeadlineError, ConfigurationError, SerializationError, TypeMismatchError
 from beadline.services import KafkaServer
 from tests.connectors.kafka.topics import fresh, make_topic, messages, values
@@ -208,6 +209,17 @@ def test_a_broker_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 # -- what is refused before a job begins
+
+
+def test_exactly_once_without_checkpoints_is_refused_in_a_job_that_never_ends() -> None:
+    """Before anything is asked of the broker, which is not there."""
+    env = environment()
+    builder = KafkaSink.builder().set_bootstrap_servers(NOWHERE).set_record_serializer(serializer("t").build())
+    builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_transactional_id_prefix("mine")
+    orders = SocketSource("127.0.0.1", 1)
+    env.from_source(orders, WatermarkStrategy.no_watermarks(), "orders").sink_to(builder.build()).name("to Kafka")
+    with pytest.raises(ConfigurationError, match=r"'to Kafka'.*execution\.checkpointing\.interval.*AT_LEAST_ONCE"):
+        env.execute()
 
 
 def test_exactly_once_needs_a_prefix() -> None:
