@@ -10,10 +10,12 @@ import typer
 
 import beadline
 from beadline.cli import script as program
+from beadline.cli.checkpoints import app as checkpoints_app
 from beadline.cli.kafka import app as kafka_app
 from beadline.cli.playground.command import playground
 from beadline.cli.prepare import prepare
 from beadline.cli.savepoint import app as savepoint_app
+from beadline.cli.state import app as state_app
 from beadline.master import engines
 from beadline.master.reporting.telling import VERBOSE
 
@@ -26,6 +28,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(savepoint_app)
+app.add_typer(state_app)
+app.add_typer(checkpoints_app)
 app.add_typer(kafka_app)
 app.command()(prepare)
 app.command()(playground)

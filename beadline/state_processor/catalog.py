@@ -45,6 +45,17 @@ class Catalog:
             raise SnapshotError(f"state '{name}' of operator '{uid}' is kept {what}; {_advice(state)}")
         return state
 
+    def keyed_operator(self, uid: str, state: str | None = None) -> OperatorSnapshot:
+        """An operator that has keys, and that keyed state if one is named."""
+        operator = self.operator(uid)
+        if not operator.keyed:
+            raise SnapshotError(f"operator '{uid}' in {self.path} has no keyed state")
+        known = [found.name for found in self.states(uid) if found.scope == KEYED]
+        if state is not None and state not in known:
+            there = _there_is(map(repr, known), "keyed states")
+            raise SnapshotError(f"operator '{uid}' in {self.path} has no keyed state '{state}'; {there}")
+        return operator
+
     def operator_state(self, uid: str, name: str, mode: str) -> StateDescription:
         state = self._state(uid, name, OPERATOR, _READ_WITH[mode])
         if state.kind != mode:

@@ -16,7 +16,8 @@ for whether entries are counted (without it, small state is)::
        "file_bytes": 123456,    what its files take, with entries that later ones have replaced
        "states": [{"name": "total", "scope": "keyed" or "operator", "kind": "value|list|map|timer|union|broadcast|…",
                    "descriptor": "ValueState" or null, "type": "LONG" or null, "map_key_type": null,
-                   "windowed": false, "ttl_ms": null, "entries": 1200, "bytes": 4567}],
+                   "windowed": false, "ttl_ms": null, "entries": 1200, "bytes": 4567,
+                   "table": "count.total" or null}],          what ``beadline state sql`` calls it
        "subtasks": [{"subtask": 0, "first_key_group": 0, "last_key_group": 63, "keys": 600 or null, "entries": 1200,
                      "bytes": 49000}],      key groups are null for operators that are not keyed
        "key_groups": {"width": 1, "entries": [19, 17, …], "bytes": [780, 690, …]} or null if not keyed}]}
@@ -71,7 +72,6 @@ from typing import Annotated, Any, Protocol
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.errors import BeadlineError, VersionError
 from beadline.master.job import JobMaster
@@ -82,9 +82,7 @@ from beadline.state_processor.local.largest import MOST_KEYS, largest
 from beadline.state_processor.local.lookup import look_up
 from beadline.state_processor.local.overview import overview
 from beadline.state_processor.local.parts import Pace
-
-#: Where the metadata of a view would lie: paths in it are relative to this. No such folder exists.
-VIEW_FOLDER = "/beadline-view"
+from beadline.web import view as view_text
 
 # A reader takes a quarter of a processor, for as long as a client waits patiently.
 _CONSIDERATE = Pace(share=0.25, seconds=15.0)
@@ -198,7 +196,7 @@ class _Desk:
 
     def key(self, job_id: str, uid: str, text: str, state: str | None) -> dict[str, Any]:
         def read(catalog: Catalog, view: View) -> dict[str, Any]:
-            operator = _keyed(catalog, uid, state)
+            operator = catalog.keyed_operator(uid, state)
             now = int(time.time() * 1000)
             return {"step": view.snapshot.step, **look_up(operator, catalog.states(uid), text, now, state)}
 
@@ -206,7 +204,7 @@ class _Desk:
 
     def largest(self, job_id: str, uid: str, n: int, state: str | None) -> dict[str, Any]:
         def read(catalog: Catalog, view: View) -> dict[str, Any]:
-            return {"step": view.snapshot.step, **largest(_keyed(catalog, uid, state), n, state, _CONSIDERATE)}
+            return {"step": view.snapshot.step, **largest(catalog.keyed_operator(uid, state), n, state, _CONSIDERATE)}
 
         with self._one_at_a_time():
             return self._read(job_id, read)
@@ -231,7 +229,7 @@ class _Desk:
             "job_id": view.snapshot.job_id,
             "step": view.snapshot.step,
             "kept_until": int((time.time() + wanted.keep_seconds) * 1000),
-            "metadata": metadata.encode(view.snapshot, VIEW_FOLDER).decode(),
+            "metadata": view_text.to_text(view.snapshot),
         }
 
     def _read(self, job_id: str, read: _Read) -> dict[str, Any]:
@@ -271,20 +269,9 @@ class _Desk:
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
-        if not self._heavy.acquire(timeout=_CONSIDERATE.seconds or 0):
+        if not self._heavy.acquire(timeout=_PATIENCE_SECONDS):
             raise Problem(503, "another question about state takes long: try again")
         try:
             yield
         finally:
             self._heavy.release()
-
-
-def _keyed(catalog: Catalog, uid: str, state: str | None) -> Any:
-    """An operator that has keys, and that state if one is named."""
-    operator = catalog.operator(uid)
-    if not operator.keyed:
-        raise Problem(404, f"operator '{uid}' has no keyed state")
-    known = [found.name for found in catalog.states(uid) if found.scope == "keyed"]
-    if state is not None and state not in known:
-        raise Problem(404, f"operator '{uid}' has no keyed state '{state}'; there is {', '.join(known) or 'none'}")
-    return operator

@@ -11,11 +11,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from beadline.checkpoint.contents import metadata
 from beadline.master.job import JobMaster
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.local.tables import tables_of
-from beadline.web.state import VIEW_FOLDER, router
+from beadline.web.state import router
+from beadline.web.view import from_text
 from tests.state_processor.everything import KEYS, ROUNDS, running
 
 pytestmark = pytest.mark.usefixtures("local_engine")
@@ -89,8 +89,8 @@ def test_the_largest_keys(asking: Asking) -> None:
     ("path", "query", "status", "words"),
     [
         ("", {"operator": "nope"}, 404, "has no operator with uid 'nope'; there is 'orders'"),
-        ("/key", {"operator": "shop", "key": "c1", "state": "nope"}, 404, "has no keyed state 'nope'; there is "),
-        ("/key", {"operator": "orders", "key": "c1"}, 404, "operator 'orders' has no keyed state"),
+        ("/key", {"operator": "shop", "key": "c1", "state": "nope"}, 404, "has no keyed state 'nope'; there is '"),
+        ("/key", {"operator": "orders", "key": "c1"}, 404, "operator 'orders' in job"),
         ("/key", {"operator": "seen", "key": "c1"}, 400, "whose keys are TUPLE<STRING, INT>"),
         ("/largest", {"operator": "nope"}, 404, "has no operator with uid 'nope'"),
     ],
@@ -104,7 +104,7 @@ def test_a_wrong_question_is_answered_with_what_there_is(
 
 def test_a_view_can_be_read_with_nothing_but_its_metadata(asking: Asking) -> None:
     answer = asking.post(keep_seconds=30)
-    snapshot = metadata.decode(answer["metadata"].encode(), f"{VIEW_FOLDER}/_metadata")
+    snapshot = from_text(answer["metadata"])
     assert snapshot.step == answer["step"]
     assert snapshot.files()
     tables = {table.full_name: table for table in tables_of(Catalog("the view", snapshot))}

@@ -70,7 +70,8 @@ def from_newest(job: str) -> Iterator[Listed]:
         try:
             snapshot = read_snapshot(folder)
         except SnapshotError as error:
-            yield Listed(folder, number, None, str(error))
+            if size_of(join(folder, metadata.METADATA)) is not None:  # else its job has removed it meanwhile
+                yield Listed(folder, number, None, str(error))
             continue
         if counts(job, number, snapshot.epoch):
             yield Listed(folder, number, snapshot)

@@ -22,6 +22,7 @@ from beadline.state.segments.segment import open_segment
 from beadline.state_processor.catalog import Catalog
 from beadline.state_processor.local.parts import UNHURRIED, Pace, TimeIsUp, entry_size, parts_of
 from beadline.state_processor.local.shown import type_name
+from beadline.state_processor.local.tables import tables_of
 
 #: State of an operator up to this size is counted, unless the caller says otherwise.
 COUNTED_ENTRIES = 20_000
@@ -54,6 +55,12 @@ def overview(
     """
     operators = catalog.snapshot.operators if uid is None else [catalog.operator(uid)]
     found = [_operator_json(operator, catalog.states(operator.uid), exact, pace) for operator in operators]
+    names = {(table.operator.uid, table.state): table.full_name for table in tables_of(catalog)}
+    for operator, states in ((o, catalog.states(o["uid"])) for o in found):
+        described = {(state.scope, state.name): state for state in states}
+        for state in operator["states"]:
+            known = None if state["kind"] == TimerTable.kind else described.get((state["scope"], state["name"]))
+            state["table"] = names.get((operator["uid"], known))
     return {
         "step": catalog.snapshot.step,
         "at": catalog.snapshot.timestamp,
