@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot
+from beadline.common._types.base import shorten
 from beadline.common._types.classes import ClassTypeInfo, new_instance
 from beadline.common._types.collections import ElementsTypeInfo, MapTypeInfo
 from beadline.common.time import Instant
@@ -32,6 +33,8 @@ from beadline.common.types import Row, new_row
 from beadline.errors import BeadlineError, TypeMismatchError
 from beadline.state_processor.local.shown import is_text
 
+# A few characters can stand for a number that takes minutes to write out: 1e999999999.
+_LONGEST_NUMBER = 1000
 _WHOLE = {BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT}
 
 
@@ -51,9 +54,18 @@ def keys_of(text: str, operator: OperatorSnapshot) -> list[Any]:
         key = _made(_parsed(text), info)
         convert = info.held().converter()
         return [key if convert is None else convert(key)]
-    except (TypeMismatchError, ValueError, TypeError, ArithmeticError, LookupError) as error:
+    except (
+        TypeMismatchError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        LookupError,
+        RecursionError,
+    ) as error:
         raise NoSuchKey(
-            f"{text!r} is no key of operator '{operator.uid}', whose keys are {readable(operator.key_type)}: {error}. "
+            f"{shorten(text)} is no key of operator '{operator.uid}', whose keys are {readable(operator.key_type)}: "
+            f"{error}. "
             f"Write it like {_example(info)}"
         ) from error
 
@@ -109,9 +121,16 @@ def _basic(value: Any, basic: BasicType) -> Any:
     if basic in (BasicType.FLOAT, BasicType.DOUBLE) and not isinstance(value, bool):
         return float(value)
     if basic is BasicType.BIG_DEC:
-        return Decimal(str(value))
+        return _decimal(str(value))
     if basic is BasicType.INSTANT:
         return Instant.of_epoch_milli(value) if isinstance(value, int) else _instant(value)
+    return value
+
+
+def _decimal(text: str) -> Decimal:
+    value = Decimal(text)
+    if value.is_finite() and abs(value.adjusted()) > _LONGEST_NUMBER:
+        raise ValueError(f"it would have more than {_LONGEST_NUMBER} digits")
     return value
 
 
@@ -155,7 +174,7 @@ _READERS: tuple[Callable[[str], Any], ...] = (
     dt.date.fromisoformat,
     dt.datetime.fromisoformat,
     dt.time.fromisoformat,
-    Decimal,
+    _decimal,
     bytes.fromhex,
 )
 
@@ -163,7 +182,7 @@ _READERS: tuple[Callable[[str], Any], ...] = (
 def _guesses(text: str) -> Iterator[Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         yield text
     else:
         yield _tuples(value)

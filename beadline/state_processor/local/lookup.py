@@ -44,10 +44,9 @@ def look_up(
     :param now: by which time to live is judged
     :param only: the name of one state, None for all
     """
-    key, content = _found(operator, text)
+    key, encoded, content = _found(operator, text)
     if only is not None:
         content = {name: table for name, table in content.items() if name == only}
-    encoded = encode_key(key)
     group = hash_encoded(encoded) % operator.max_parallelism
     timers = [
         {"domain": _DOMAIN_OF.get(name, name), "timestamp": time, "window": _window(table, slot)}
@@ -77,19 +76,23 @@ def look_up(
     }
 
 
-def _found(operator: OperatorSnapshot, text: str) -> tuple[Any, SegmentContent]:
-    """The first key that a text may mean and that has state, or the likeliest one without."""
-    keys = keys_of(text, operator)
-    for key in keys:
+def _found(operator: OperatorSnapshot, text: str) -> tuple[Any, bytes, SegmentContent]:
+    """The first key that a text may mean and that has state, with its encoding; or the likeliest one without."""
+    likeliest: tuple[Any, bytes, SegmentContent] | None = None
+    problem: Exception | None = None
+    for key in keys_of(text, operator):
         try:
-            content = content_of(operator, encode_key(key))
-        except KeyEncodingError as error:
-            if len(keys) == 1:
-                raise NoSuchKey(str(error)) from error
+            encoded = encode_key(key)
+        except (KeyEncodingError, RecursionError) as error:
+            problem = error
             continue
+        content = content_of(operator, encoded)
         if content:
-            return key, content
-    return keys[0], {}
+            return key, encoded, content
+        likeliest = likeliest or (key, encoded, content)
+    if likeliest is None:
+        raise NoSuchKey(str(problem)) from problem
+    return likeliest
 
 
 def content_of(operator: OperatorSnapshot, encoded: bytes) -> SegmentContent:

@@ -58,7 +58,7 @@ def key_text(key: Any, type_text: str) -> str:
     if isinstance(key, str) and not type_text:
         try:
             json.loads(key)
-        except ValueError:
+        except (ValueError, RecursionError):
             return key
         return json.dumps(key, ensure_ascii=False)
     return text_of(key) or "null"
