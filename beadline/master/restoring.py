@@ -33,6 +33,8 @@ def go_on(running: Running, number: int) -> None:
     """Without checkpoints nothing is replayed: go on after the step that failed, with the state before it."""
     failed = running.execution
     assert failed is not None
+    running.checkpoints.quiet()
+    running.sinks.go_on()
     failed.truth.positions.update(failed.skipped)
     running.do(running.checkpoints.coordinator.restored(None, running.now(), failed.truth.step))
     running.execute(number, failed.truth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,8 +51,9 @@ class Turns:
     """Output that leaves in order is published by one thread at a time: a savepoint publishes what the publisher may be
     publishing, and may not overtake it.
 
-    After a publication that failed there is none, until the job has gone back to a checkpoint: what is newer would be
-    the newest that is visible, and what failed would count as visible too.
+    After a publication that failed there is none, of none of its sinks, until the job has gone back to a checkpoint:
+    what is newer would be the newest that is visible, and what failed, or was to come after it, would count as visible
+    too.
     """
 
     def __init__(self) -> None:
@@ -74,6 +75,15 @@ class Turns:
             self._broken_off.add(uid)
             yield
             self._broken_off.remove(uid)
+
+    @contextlib.contextmanager
+    def together(self, uids: Iterable[str]) -> Iterator[None]:
+        """While output of these sinks is published, one after the other. If one fails, the turn of others never came."""
+        try:
+            yield
+        except BaseException:
+            self._broken_off.update(uids)
+            raise
 
     def begin_again(self) -> None:
         """The job has gone back, and all that its checkpoint holds is visible."""

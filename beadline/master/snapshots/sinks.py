@@ -312,12 +312,13 @@ class Sinks:
         :param recovering: whether the job goes back to a checkpoint, and this is the output that it holds
         """
         found = []
-        for uid, committer in self._committers.items():
-            own = [committable for owner, committable in ready if owner == uid]
-            if own:
-                with self._turns.taken(uid, recovering) if committer.in_order else contextlib.nullcontext():
-                    lost = committer.publish(own, partial(self._call, uid, "publish"), recovering)
-                found += [(uid, committable) for committable in lost]
+        with self._turns.together({uid for uid, _ in ready}):
+            for uid, committer in self._committers.items():
+                own = [committable for owner, committable in ready if owner == uid]
+                if own:
+                    with self._turns.taken(uid, recovering) if committer.in_order else contextlib.nullcontext():
+                        lost = committer.publish(own, partial(self._call, uid, "publish"), recovering)
+                    found += [(uid, committable) for committable in lost]
         self._lost.update((id(committable), committable) for _, committable in found)
         return found
 
@@ -366,6 +367,13 @@ class Sinks:
         self._turns.begin_again()
         self._lost.clear()
         self.tidy(idle=True)
+
+    def go_on(self) -> None:
+        """Without checkpoints nothing is gone back to: what is not visible goes with the next step. Nothing may be being
+        published."""
+        for output in self._outputs.values():
+            output.checkpoint, output.released = None, False
+        self._turns.begin_again()
 
     def tidy(self, idle: bool = False) -> None:
         """Remove what was staged and is needed neither by a checkpoint nor to be published."""
