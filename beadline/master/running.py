@@ -229,7 +229,8 @@ class Running:
                 self.checkpoints.prepared(event)
             case Written():
                 self.do(self.checkpoints.written(event))
-                if not event.savepoint and self.execution is not None:
+                # The files of one that came too late are gone by now.
+                if not event.savepoint and self.execution is not None and self.checkpoints.has(event.id):
                     self.execution.truth.book.move_in(event.stored.snapshot.segments)
             case NotWritten():
                 self.do(self.checkpoints.not_written(event))

@@ -197,6 +197,10 @@ class SharedFiles:
         self._counts.update(after - before)
         return self._let_go(before - after)
 
+    def share(self, holder: int, files: Iterable[str]) -> None:
+        """A holder may need these files too."""
+        self.register(holder, self._holders.get(holder, frozenset()).union(files))
+
     def release(self, holder: int) -> frozenset[str]:
         """A holder needs nothing any more. Gives the files that nobody else needs; an unknown holder had none."""
         return self._let_go(self._holders.pop(holder, frozenset()))

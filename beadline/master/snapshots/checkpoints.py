@@ -26,6 +26,7 @@ from beadline.checkpoint.coordinator.actions import (
 from beadline.checkpoint.coordinator.coordinator import CheckpointCoordinator
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import SharedFiles
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
@@ -234,6 +235,8 @@ class Checkpoints:
             return frozenset()  # no newer one has replaced what was claimed: it stays for the next start
         stored, record.stored = record.stored, None
         if stored is not None:
+            if record.phase is Phase.GIVEN_UP:
+                self._leave_to_others(stored)
             discard: Callable[[str], object] = self._storage.discard
             if record.claimed:
                 discard = self._storage.discard_claimed
@@ -245,6 +248,17 @@ class Checkpoints:
         self._forget_if_over(record)
         self._sinks.tidy()
         return freed
+
+    def _leave_to_others(self, stored: Stored) -> None:
+        """Those that are being written may have found copies of segments that a checkpoint made, and name them now."""
+        for other in self._records:
+            if other.phase is Phase.WRITING and not other.kind.is_savepoint:
+                self.registry.share(other.id, stored.snapshot.files())
+
+    def has(self, id: int) -> bool:
+        """Whether it is complete, and can be gone back to."""
+        record = self._records.get(id)
+        return record is not None and record.stored is not None
 
     # -- going back
 
