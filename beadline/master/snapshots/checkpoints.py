@@ -267,7 +267,8 @@ class Checkpoints:
         from those that were given up and are still written.
 
         1. wait for those that are being written
-        2. remove all newer ones; one that stays would name output that is taken back
+        2. remove all newer ones; one that stays would name output that is taken back. Some may be there though writing
+           them failed: the answer of an object store may be what was lost
         3. look at the lease: a driver that takes over from now on finds none of them
 
         :returns: the files that no checkpoint needs any more
@@ -283,6 +284,9 @@ class Checkpoints:
                 if record.stored.snapshot.kind is SnapshotKind.CHECKPOINT and not record.claimed:
                     self._storage.discard(record.stored.pointer)
                 freed |= self.discard(record.id)
+        for listed in self._storage.completed():
+            if listed.checkpoint_id > id:
+                self._storage.discard(listed.pointer)
         self._storage.check()
         return freed
 

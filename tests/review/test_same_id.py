@@ -1,0 +1,66 @@
+"""Jobs whose id the user has chosen, one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beadline.common import Configuration
+from beadline.common.typeinfo import Types
+from beadline.datastream import StreamExecutionEnvironment
+from beadline.datastream.connectors.file_system import FileSink
+from beadline.common import Encoder
+from tests.connectors.transactions.test_committer import RUN, Driver
+from tests.connectors.transactions.ledger import Journal
+from beadline.connectors.transactions import Entry
+
+
+class Remembering(Journal):
+    """Leaves out what is not newer than the newest of its writer's subtask, as the upsert sink of PostgreSQL does."""
+
+    newest: dict[tuple[str, int], int] = {}
+
+    def append(self, entry: Entry, batches: object) -> None:
+        if entry.number > self.newest.get((entry.writer, entry.subtask), -1):
+            self.newest[entry.writer, entry.subtask] = entry.number
+            super().append(entry, batches)
+
+
+@pytest.mark.parametrize("epoch", [0, 1], ids=["in memory", "in a folder that was removed"])
+def test_a_job_that_starts_from_its_own_savepoint_again(
+    epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the same id, and nothing is left of the drivers before it that counted epochs."""
+    monkeypatch.setattr("tests.connectors.transactions.test_committer.Journal", Remembering)
+    old = Driver(tmp_path, RUN, epoch=epoch, log=True)
+    old.stage("1")
+    assert old.publish(old.ready()) == []
+    saved = old.committer.portable(old.committer.snapshot(), [])
+    for row in ("2", "3"):  # it goes on for a while after the savepoint
+        old.stage(row)
+        assert old.publish(old.ready()) == []
+    new = Driver(tmp_path, RUN, epoch=epoch, log=True)
+    new.committer.restore(saved, [])
+    new.stage("2", "3", "4")  # steps are cut in another way
+    assert new.publish(new.ready()) == []
+    assert "4" in new.seen()
+
+
+def write(text: list[str], folder: Path) -> None:
+    configuration = Configuration()
+    configuration.set_string("beadline.job-id", "nightly")
+    configuration.set_string("execution.checkpointing.interval", "50 ms")
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    env.set_parallelism(1)
+    sink = FileSink.for_row_format(str(folder), Encoder.simple_string_encoder()).build()
+    env.from_collection(text, Types.STRING()).sink_to(sink)
+    env.execute("nightly")
+
+
+def test_a_job_with_a_chosen_id_runs_twice(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(["monday"], out)
+    write(["friday"], out)
+    found = sorted(line for path in out.rglob("part-*") if ".staging" not in str(path) for line in path.read_text().split())
+    assert found == ["friday", "monday"]
