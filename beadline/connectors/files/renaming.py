@@ -98,8 +98,8 @@ class RenamedFiles(Place):
 def publish_file(committable: dict[str, Any]) -> None:
     """Make a part appear.
 
-    1. a file of that size is there already: the part has appeared, and of what was made ready only the name is left, as
-       some file systems do if the machine crashes in a rename. Anything else at that place is not ours to replace
+    1. the very file is there already: the part has appeared, and of what was made ready only the name is left, as some
+       file systems do if the machine crashes in a rename. Anything else at that place is not ours to replace
     2. rename. Of two attempts one wins, and the other finds nothing to rename
     3. nothing to rename: the part has appeared before, and a consumer has taken it away since
     4. make both names durable, also after a rename whose attempt died before it could
@@ -108,7 +108,7 @@ def publish_file(committable: dict[str, Any]) -> None:
     problem: OSError | None = None
     for _ in range(_TRIES):
         there = _size(target)
-        if there is not None and there != committable["size"] and _size(source) is not None:
+        if there is not None and _size(source) is not None and not _is_same(source, target):
             raise FileExistsError(
                 f"{target} can't be published with {committable['size']} bytes: another file of {there} bytes, which "
                 "this sink did not write, is in its place. Move it away, and the job will go on"
@@ -142,6 +142,17 @@ def _size(path: str) -> int | None:
         return os.stat(local).st_size
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _is_same(source: str, target: str) -> bool:
+    """Whether both are names of one file, or one of them has gone just now."""
+    ours, there = local_path(source), local_path(target)
+    if ours is None or there is None:
+        return _size(source) is None
+    try:
+        return os.path.samefile(ours, there)
+    except FileNotFoundError:
+        return True
 
 
 def _check_mounted(source: str) -> None:

@@ -93,7 +93,9 @@ class OutsideCommitter(FileCommitter):
         self._number = max(self._number, first, snapshot["last"], *given)
 
     def portable(self, snapshot: Any, parts: list[Any]) -> Any:
-        return {**snapshot, **super().portable(snapshot, parts)}
+        """Whoever starts from it is another writer: this one may go on, and numbers of a job that has the same id could be
+        those that it gives from now on."""
+        return {**snapshot, **super().portable(snapshot, parts), "writer": ""}
 
     # -- two phases
 

@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import logging
 import threading
+import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -70,8 +71,10 @@ class Sinks:
         for node in plan.nodes.values():
             if isinstance(node.spec, SinkSpec):
                 sink: StagedSink = node.spec.sink
-                # Two sinks of one job may write to the same place.
-                run = xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}".encode())
+                # Two sinks of one job may write to the same place. So may two jobs of one id, if the driver's memory is
+                # where they live: no driver comes after this one, and nobody counts them.
+                apart = "" if storage.survives_driver else uuid.uuid4().hex
+                run = xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}{apart}".encode())
                 folder = storage.output_folder(engine.one_machine) if sink.stages_in_job_folder else ""
                 sink.settings = self._settings
                 sink.prepare(run, storage.epoch, folder)
@@ -279,11 +282,13 @@ class Sinks:
         """
         data = snapshot.committables()
         outputs = [output for held in data.values() for output in self._outputs_in(held)]
-        released = [output for output in outputs if output.released]
-        if self.publish([(output.uid, output.committable) for output in released]):
+        with self._changing:
+            released = [output for output in outputs if output.released]
+            ready = [(output.uid, output.committable) for output in released]
+            # What a checkpoint holds that is not complete may be published by it.
+            due = [o for o in outputs if o not in released and (commits or o.checkpoint is not None)]
+        if self.publish(ready):
             raise SnapshotError("output of an earlier checkpoint was aborted, and is written again: try once more")
-        # What a checkpoint holds that is not complete may be published by it.
-        due = [o for o in outputs if o not in released and (commits or o.checkpoint is not None)]
         self.promises.make(snapshot.checkpoint_id, due)
         made = self._precommit(due)
         stored = {}
@@ -302,8 +307,9 @@ class Sinks:
         self._check_end(checkpoint)
         held = [o for o in self._outputs.values() if o.checkpoint is not None and o.checkpoint <= checkpoint]
         ready = [output for output in held if not output.released]
-        for output in ready:
-            output.released = True
+        with self._changing:  # a savepoint publishes all of it or none: some systems are handed it as a whole
+            for output in ready:
+                output.released = True
         return [(output.uid, output.committable) for output in ready]
 
     def publish(self, ready: list[tuple[str, Any]], recovering: bool = False) -> list[tuple[str, Any]]:
