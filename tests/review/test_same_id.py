@@ -64,3 +64,15 @@ def test_a_job_with_a_chosen_id_runs_twice(tmp_path: Path) -> None:
     write(["friday"], out)
     found = sorted(line for path in out.rglob("part-*") if ".staging" not in str(path) for line in path.read_text().split())
     assert found == ["friday", "monday"]
+
+
+def test_another_file_of_the_same_size_is_not_ours(tmp_path: Path) -> None:
+    from beadline.connectors.files.renaming import publish_file
+
+    source, target = tmp_path / "a" / "b" / "ready", tmp_path / "part"
+    source.parent.mkdir(parents=True)
+    source.write_text("friday")
+    target.write_text("monday")
+    with pytest.raises(FileExistsError):
+        publish_file({"source": str(source), "target": str(target), "size": 6})
+    assert source.read_text() == "friday"

@@ -242,6 +242,7 @@ class Checkpoints:
                 discard = self._storage.discard_claimed
             elif stored.snapshot.kind is SnapshotKind.SAVEPOINT:
                 discard = dispose_savepoint  # it was written too late; its caller was told that it failed
+                self._sinks.promises.withdraw(id)
             with contextlib.suppress(SnapshotError):
                 discard(stored.pointer)
         freed = self.registry.release(id)
@@ -274,6 +275,9 @@ class Checkpoints:
         :returns: the files that no checkpoint needs any more
         """
         wait([record.work for record in self._records if record.work is not None])
+        for record in self._records:
+            if record.phase is Phase.GIVEN_UP:
+                self._sinks.promises.withdraw(record.id)  # its thread may have made some since
         freed: frozenset[str] = frozenset()
         for record in self._records:
             if record.id > id:
@@ -309,6 +313,7 @@ class Checkpoints:
 
     def _forget(self, record: Record) -> None:
         """Forget a record that was given up."""
+        self._sinks.promises.withdraw(record.id)
         self.registry.release(record.id)
         self._records.remove(record)
 
