@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.storage.durable import verify
 from beadline.master.definition import Job
 from beadline.master.running import Running
@@ -42,18 +44,26 @@ def go_on(running: Running, number: int) -> None:
 
 def go_back(job: Job, running: Running, number: int) -> int | None:
     """The next execution, from the newest checkpoint that can be read; from the beginning if there is none."""
-    truth = running.new_truth(number)
+    truth, failed = running.new_truth(number), running.execution
     running.checkpoints.quiet()
     id = _restore_newest(job, running, truth)
     running.do(running.checkpoints.coordinator.restored(id, running.now(), truth.step))
     running.execute(number, truth)
+    if failed is not None and failed.final_sealed and failed.truth.step == truth.step and running.execution is not None:
+        running.execution.draining = True  # event time is at its end: whatever came now would be late
     return id
 
 
 def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:
+    """A savepoint that the job was to stop with comes before checkpoints: it may have published."""
+    stop = running.checkpoints.stop_point
+    if stop is not None and (snapshot := _readable(read_snapshot, *stop)) is not None:
+        running.checkpoints.depend_on_savepoint()
+        _restore(job, running, truth, snapshot)
+        return stop[0]
     pointers = running.checkpoints.pointers
     for id, pointer in sorted(pointers.items(), reverse=True):
-        snapshot = _readable(job, id, pointer)
+        snapshot = _readable(job.home.read, id, pointer)
         if snapshot is not None:
             _restore(job, running, truth, snapshot)
             return id
@@ -68,10 +78,10 @@ def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:
     return None
 
 
-def _readable(job: Job, id: int, pointer: str) -> Snapshot | None:
+def _readable(read: Callable[[str], Snapshot], id: int, pointer: str) -> Snapshot | None:
     problem: object
     try:
-        snapshot = job.home.read(pointer)
+        snapshot = read(pointer)
         problem = next(iter(verify(snapshot)), None)
         if problem is None:
             return snapshot

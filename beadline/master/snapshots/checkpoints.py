@@ -40,7 +40,12 @@ _LOG = logging.getLogger("beadline")
 
 
 class Checkpoints:
-    """The checkpoints of one job. ``stopped_with``: the kind of savepoint that is complete, and ends the job."""
+    """The checkpoints of one job.
+
+    :ivar stopped_with: the kind of savepoint that is complete, and ends the job
+    :ivar stop_point: number and place of a savepoint that has published, until a newer checkpoint completes: systems
+        outside take nothing back, so a job that fails when it is about to stop must not go back further
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Checkpoints:
         self.registry.claim(home.claimed_files)
         self.savepoints = savepoints
         self.stopped_with: CheckpointKind | None = None
+        self.stop_point: tuple[int, str] | None = None
         self._storage = home.storage
         self._records = records
         self._sinks = sinks
@@ -187,7 +193,9 @@ class Checkpoints:
                 self._ending = (request, record.stored.pointer)
         elif request is not None:
             request.give(record.stored.pointer)
-        if not action.kind.commits:
+        if action.kind.commits:
+            self.stop_point = (action.id, record.stored.pointer) if action.kind.is_savepoint else None
+        else:
             record.taken = None
         if action.kind.is_savepoint:
             # It holds copies of all it needs, and belongs to the user.
@@ -293,6 +301,10 @@ class Checkpoints:
                 self._storage.discard(listed.pointer)
         self._storage.check()
         return freed
+
+    def depend_on_savepoint(self) -> None:
+        """The job goes on from a savepoint that is the user's: the next checkpoint copies what it needs of it."""
+        self._writing.copy_foreign = True
 
     def quiet(self) -> None:
         """Wait until nothing is being published."""

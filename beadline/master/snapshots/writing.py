@@ -48,7 +48,7 @@ class Writing:
         post: Callable[[Event], None],
     ) -> None:
         # What the job started from is not its own, and may be deleted once there is a checkpoint.
-        self._copy_foreign = settings.claim_mode is ClaimMode.NO_CLAIM
+        self.copy_foreign = settings.claim_mode is ClaimMode.NO_CLAIM
         self._storage = storage
         self._sinks = sinks
         self._savepoints = savepoints
@@ -72,7 +72,7 @@ class Writing:
     def write(self, record: Record, snapshot: Snapshot) -> None:
         """Make everything durable, then the metadata."""
         record.phase = Phase.WRITING
-        self._run(record, self._writers, self._storage.write, snapshot, self._copy_foreign)
+        self._run(record, self._writers, self._storage.write, snapshot, self.copy_foreign)
 
     def _save(self, take: Take, snapshot: Snapshot, request: Request, exporter: Exporter) -> Stored:
         """Write a savepoint, however long that takes: no checkpoint waits for it."""
