@@ -72,9 +72,7 @@ class Turns:
         with self._lock:
             if uid in self._broken_off and not recovering:
                 raise JobExecutionError("earlier output could not be published, and this must not overtake it")
-            self._broken_off.add(uid)
             yield
-            self._broken_off.remove(uid)
 
     @contextlib.contextmanager
     def together(self, uids: Iterable[str]) -> Iterator[None]:

@@ -287,7 +287,7 @@ class Sinks:
             ready = [(output.uid, output.committable) for output in released]
             # What a checkpoint holds that is not complete may be published by it.
             due = [o for o in outputs if o not in released and (commits or o.checkpoint is not None)]
-        if self.publish(ready):
+        if self.publish(ready, beside=True):
             raise SnapshotError("output of an earlier checkpoint was aborted, and is written again: try once more")
         self.promises.make(snapshot.checkpoint_id, due)
         made = self._precommit(due)
@@ -312,13 +312,16 @@ class Sinks:
                 output.released = True
         return [(output.uid, output.committable) for output in ready]
 
-    def publish(self, ready: list[tuple[str, Any]], recovering: bool = False) -> list[tuple[str, Any]]:
+    def publish(
+        self, ready: list[tuple[str, Any]], recovering: bool = False, beside: bool = False
+    ) -> list[tuple[str, Any]]:
         """Make output visible. Runs alongside the steps; may be repeated. Gives what is lost.
 
         :param recovering: whether the job goes back to a checkpoint, and this is the output that it holds
+        :param beside: whether the publisher does the same in its turn, so that nothing is broken off if it fails here
         """
         found = []
-        with self._turns.together({uid for uid, _ in ready}):
+        with contextlib.nullcontext() if beside else self._turns.together({uid for uid, _ in ready}):
             for uid, committer in self._committers.items():
                 own = [committable for owner, committable in ready if owner == uid]
                 if own:
