@@ -264,8 +264,9 @@ class Running:
         self.do(self._coordinator.trigger(self.now(), request.kind, request))
 
     def _suspend(self) -> None:
-        # A job that has read everything ends by itself, and needs no resuming.
-        if self._suspending is None and not self._current.final_sealed:
+        # A job that has read everything, or has its savepoint to stop with, ends by itself, and needs no resuming.
+        ends = self._current.final_sealed or self.checkpoints.stopped_with is not None
+        if self._suspending is None and not ends:
             self._suspending = Future()
             self._coordinator.wind_down(self.now())
             self._ask_for(Request(CheckpointKind.CHECKPOINT, self._suspending))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,34 @@ def test_a_stop_that_drains_ends_all_the_same(tmp_path: Path, monkeypatch: pytes
     job.master.trigger(CheckpointKind.STOP_WITH_SAVEPOINT, str(tmp_path / "savepoints"), drain=True)
     assert job.ended() is End.FINISHED or job.master.end is End.STOPPED
     assert sorted(visible(out)) == rows(20)
+
+
+def test_a_process_that_is_told_to_end_while_a_job_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The savepoint is complete, and is being published: the job has stopped then, and nobody resumes it."""
+    from tests.master.snapshots.troubles import Gate
+
+    out = tmp_path / "out"
+    (out / ".pending").mkdir(parents=True)
+    monkeypatch.setattr(
+        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
+    )
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    job.step()
+    gate = Gate()
+    monkeypatch.setattr(Ledger, "commit", gate.after(Ledger.commit))
+    answer = job.stop(tmp_path / "savepoints")
+    gate.reached()
+    job.master.suspend()
+    time.sleep(0.5)
+    gate.open()
+    end = job.ended()
+    assert sorted(visible(out)) == rows(6)
+    if end is End.SUSPENDED:  # so they resume it, as the log says
+        resumed = LocalJob(tmp_path, given=9, restore_path="latest")
+        resumed.sealed()
+        resumed.finish()
+        assert sorted(visible(out)) == rows(9)
+    assert end is End.STOPPED
+    assert answer.result(20)
