@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from beadline.cli.client import RunningJob, find_job
 from beadline.cli.output import CommandError
 from beadline.errors import BeadlineError, SerializationError, VersionError
+from beadline.runtime.worker.garbage import no_collection
 
 if TYPE_CHECKING:
     from beadline.state_processor.catalog import Catalog
@@ -72,7 +73,8 @@ class SnapshotSource:
     def overview(self, operator: str | None = None, exact: bool | None = None) -> dict[str, Any]:
         from beadline.state_processor.local.overview import overview
 
-        return {"job_id": self._catalog.snapshot.job_id, **overview(self._catalog, operator, exact)}
+        with no_collection():  # it would walk through all entries again and again, and took most of the time
+            return {"job_id": self._catalog.snapshot.job_id, **overview(self._catalog, operator, exact)}
 
     def key(self, operator: str, key: str, state: str | None) -> dict[str, Any]:
         from beadline.state_processor.local.lookup import look_up
@@ -83,7 +85,8 @@ class SnapshotSource:
     def largest(self, operator: str, n: int, state: str | None) -> dict[str, Any]:
         from beadline.state_processor.local.largest import largest
 
-        return {**self._about, **largest(self._catalog.keyed_operator(operator, state), n, state)}
+        with no_collection():
+            return {**self._about, **largest(self._catalog.keyed_operator(operator, state), n, state)}
 
     @property
     def _about(self) -> dict[str, Any]:
