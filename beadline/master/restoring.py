@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +16,9 @@ from beadline.master.upgrade.migration import migrated
 from beadline.master.upkeep.truth import Truth
 
 _LOG = logging.getLogger("beadline")
+
+# Before each look at a checkpoint, in seconds.
+_PAUSES = (0.0, 0.1, 0.4)
 
 
 def begin(job: Job, running: Running) -> int | None:
@@ -79,14 +83,18 @@ def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:
 
 
 def _readable(read: Callable[[str], Snapshot], id: int, pointer: str) -> Snapshot | None:
-    problem: object
-    try:
-        snapshot = read(pointer)
-        problem = next(iter(verify(snapshot)), None)
-        if problem is None:
-            return snapshot
-    except SnapshotError as error:
-        problem = error
+    """A checkpoint whose files are all right. Storage that is away for a moment is no damage: systems outside take
+    nothing back, so the job looks several times before it goes back further."""
+    problem: object = None
+    for pause in _PAUSES:
+        time.sleep(pause)
+        try:
+            snapshot = read(pointer)
+            problem = next(iter(verify(snapshot)), None)
+            if problem is None:
+                return snapshot
+        except SnapshotError as error:
+            problem = error
     _LOG.warning("checkpoint %d can't be restored, so the one before it is tried: %s", id, problem)
     return None
 

@@ -111,7 +111,7 @@ def stops_after_it_failed_to(folder: Path, patch: pytest.MonkeyPatch) -> LocalJo
     job.step()
     for _ in range(2):
         assert job.stop(folder / "savepoints").exception(20) is not None
-    until(lambda: job.master._number == 2 and job.master.execution is not None, "the next execution")
+    until(lambda: job.master.attempt == 2 and job.master.execution is not None, "the next execution")
     job.stop(folder / "savepoints")
     return job
 

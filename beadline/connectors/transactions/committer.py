@@ -93,8 +93,8 @@ class OutsideCommitter(FileCommitter):
         self._number = max(self._number, first, snapshot["last"], *given)
 
     def portable(self, snapshot: Any, parts: list[Any]) -> Any:
-        """Whoever starts from it is another writer: this one may go on, and numbers of a job that has the same id could be
-        those that it gives from now on."""
+        """Whoever starts from it is another writer: this one may go on, and a job of the same id could give the numbers
+        that it gives from now on."""
         return {**snapshot, **super().portable(snapshot, parts), "writer": ""}
 
     # -- two phases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +11,10 @@ from typing import Any
 
 from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.connectors.sink import Held
+from beadline.connectors.sink_settings import MAX_STAGED
 from beadline.errors import JobExecutionError
+
+_LOG = logging.getLogger("beadline")
 
 # By the sink's uid: {"staged": …, "committables": […]}; of a checkpoint that is not written yet {"staged": …, "due":
 # [[number, part], …]}.
@@ -47,6 +51,25 @@ def with_sink_data(snapshot: Snapshot, data: SinkData) -> Snapshot:
     return replace(snapshot, operators=tuple(operators))
 
 
+class Limit:
+    """How much may wait for a checkpoint. It is said once when it is passed."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._is_passed = False
+
+    def is_passed(self, waiting: int) -> bool:
+        if waiting > self._most and not self._is_passed:
+            _LOG.warning(
+                "%d MB of output wait for a checkpoint to complete, and %s allows %d: the job waits too",
+                waiting >> 20,
+                MAX_STAGED,
+                self._most >> 20,
+            )
+        self._is_passed = waiting > self._most
+        return self._is_passed
+
+
 class Turns:
     """Output that leaves in order is published by one thread at a time: a savepoint publishes what the publisher may be
     publishing, and may not overtake it.
@@ -76,7 +99,7 @@ class Turns:
 
     @contextlib.contextmanager
     def together(self, uids: Iterable[str]) -> Iterator[None]:
-        """While output of these sinks is published, one after the other. If one fails, the turn of others never came."""
+        """While output of these sinks is published, one after the other: if one fails, the others' turn never came."""
         try:
             yield
         except BaseException:

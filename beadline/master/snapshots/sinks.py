@@ -23,11 +23,10 @@ import xxhash
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.ownership.lease import Fenced
 from beadline.connectors.sink import Committer, Held, StagedSink
-from beadline.connectors.sink_settings import MAX_STAGED
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import SinkSpec
 from beadline.master.snapshots.calls import Calls
-from beadline.master.snapshots.outputs import Output, Promises, SinkData, Turns, held_of, with_sink_data
+from beadline.master.snapshots.outputs import Limit, Output, Promises, SinkData, Turns, held_of, with_sink_data
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
 
@@ -63,9 +62,10 @@ class Sinks:
         self._precommitting = threading.Lock()
         self._changing = threading.Lock()
         self._turns = Turns()
+        self._limit = Limit(job.settings.sinks.max_staged)
         # What can't become visible any more, by identity, until the master thread hears of it.
         self._lost: dict[int, Any] = {}
-        self._final = self._last_is_taken = self._told_full = False
+        self._final = self._last_is_taken = False
         # Those whose output is published by checkpoints, not by steps.
         self._waiting: set[str] = set()
         for node in plan.nodes.values():
@@ -246,16 +246,7 @@ class Sinks:
         job slows down, and does not fill the disk."""
         waiting = sum(self._committers[o.uid].weight(o.part) for o in self._outputs.values() if o.uid in self._waiting)
         waiting += sum(self._committers[uid].staged_size() for uid in self._waiting)
-        is_full = waiting > self._settings.max_staged
-        if is_full and not self._told_full:
-            _LOG.warning(
-                "%d MB of output wait for a checkpoint to complete, and %s allows %d: the job waits too",
-                waiting >> 20,
-                MAX_STAGED,
-                self._settings.max_staged >> 20,
-            )
-        self._told_full = is_full
-        return is_full
+        return self._limit.is_passed(waiting)
 
     def _call(
         self,
@@ -378,8 +369,8 @@ class Sinks:
         self.tidy(idle=True)
 
     def go_on(self) -> None:
-        """Without checkpoints nothing is gone back to: what is not visible goes with the next step. Nothing may be being
-        published."""
+        """Without checkpoints nothing is gone back to: what is not visible goes with the next step. No thread may be
+        publishing."""
         for output in self._outputs.values():
             output.checkpoint, output.released = None, False
         self._turns.begin_again()

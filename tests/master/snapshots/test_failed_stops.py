@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from beadline.connectors.transactions import TransactionalSink
 from beadline.checkpoint.ends import End
+from beadline.connectors.transactions import TransactionalSink
 from tests.connectors.transactions.ledger import Ledger, as_text, visible
 from tests.master.snapshots import local_jobs
 from tests.master.snapshots.local_jobs import LocalJob, rows
@@ -42,7 +42,7 @@ def test_nothing_that_a_stop_has_published_comes_twice(
     monkeypatch.setattr(Ledger, "commit", troubled)
     answer = job.stop(tmp_path / "savepoints")
     print(answer.exception(20))
-    until(lambda: job.master._number == 2 or job.master.wait(0), "the failure")
+    until(lambda: job.master.attempt == 2 or job.master.wait(0), "the failure")
     if not job.master.wait(0):
         assert job.finish() is End.FINISHED
     found = sorted(visible(out))

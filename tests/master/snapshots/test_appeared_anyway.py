@@ -35,7 +35,7 @@ def test_output_that_was_given_up_is_not_taken_for_published(tmp_path: Path, mon
         assert job.trigger().exception(20) is not None
     job.engine.failures["step"] = [JobExecutionError("a bad record")]
     job.give()
-    until(lambda: job.master._number == 2, "the restart")
+    until(lambda: job.master.attempt == 2, "the restart")
     # It dies now.
     job.source.ends.clear()
     job.cancel()

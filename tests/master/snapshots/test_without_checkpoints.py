@@ -63,7 +63,7 @@ def test_output_of_a_checkpoint_by_hand_that_could_not_be_published(
     job.step()
     monkeypatch.setattr(renaming, "rename", fails(renaming._TRIES, OSError("away for a moment"), renaming.rename))
     job.trigger(kind, tmp_path / "savepoints")
-    until(lambda: job.master._number == 2, "the restart")
+    until(lambda: job.master.attempt == 2, "the restart")
     job.step()
     assert job.finish() is End.FINISHED
     assert rows_in(job.out) == rows(6)

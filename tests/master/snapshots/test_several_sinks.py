@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beadline.connectors.transactions import TransactionalSink
-from beadline.graph.plan import Plan
 from tests.connectors.transactions.ledger import Ledger, visible
 from tests.connectors.transactions.test_committer import as_they_are
 from tests.master.snapshots.local_jobs import counting_plan
@@ -41,16 +41,16 @@ def test_a_failure_of_one_sink_lets_no_other_overtake_itself(
     with monkeypatch.context() as patch:
         if first == "transactions":
             commit = Ledger.commit
-            patch.setattr(Ledger, "commit", lambda l, h: away() if l.folder == str(one) else commit(l, h))
+            patch.setattr(
+                Ledger, "commit", lambda own, handle: away() if own.folder == str(one) else commit(own, handle)
+            )
         else:
             from beadline.connectors.files import renaming
 
             patch.setattr(renaming, "rename", away)
         with pytest.raises(OSError, match="away"):
             sinks.publish(queue[0])
-    try:
+    with contextlib.suppress(Exception):
         sinks.publish(queue[1])  # what the publisher does before the job master has heard of the failure
-    except Exception:
-        pass
     sinks.restore(newest)
     assert visible(two) == ["b1", "b2"]

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from beadline.checkpoint.storage import file_system
 from beadline.checkpoint.storage.durable import DurableFiles
 from beadline.common.savepoint_format_type import SavepointFormatType
-from tests.master.snapshots.local_jobs import LocalJob, whole
+from tests.master.snapshots.local_jobs import whole
 from tests.master.snapshots.test_claiming import a_savepoint, start
 from tests.master.snapshots.troubles import Gate, until
 
@@ -50,7 +49,7 @@ def test_what_a_late_checkpoint_copied_stays_for_one_that_uses_it(
     path = a_savepoint(tmp_path, format)
     job = start(tmp_path / "new", path, timeout_ms=500, interval_ms=10**6)
     late, found = Gate(), Gate()
-    bring, publish = DurableFiles.bring, file_system.publish_checkpoint
+    bring = DurableFiles.bring
     calls = iter(range(10))
 
     def gated(*args: Any) -> Any:

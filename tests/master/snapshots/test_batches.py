@@ -10,7 +10,6 @@ import pytest
 from beadline.connectors.transactions.batches import BatchLog, BatchSink
 from beadline.connectors.transactions.rows import unpacked
 from beadline.master.snapshots.outputs import Output
-from beadline.master.snapshots import sinks as sinks_module
 from tests.connectors.transactions.test_committer import as_they_are
 from tests.master.snapshots.local_jobs import counting_plan
 from tests.master.snapshots.test_outside_sinks import snapshot_of

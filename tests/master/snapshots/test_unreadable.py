@@ -1,10 +1,9 @@
-"""NOT MENDED: the storage of checkpoints is away for a moment when the job goes back."""
+"""The storage of checkpoints is away for a moment when the job goes back."""
 
 from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,6 +32,6 @@ def test_a_moment_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(durable, "read_file", fails(1, error, durable.read_file))
     job.engine.failures["step"] = [JobExecutionError("a bad record")]
     job.give()
-    until(lambda: job.master._number >= 2, "the restart")
+    until(lambda: job.master.attempt >= 2, "the restart")
     assert job.finish() is End.FINISHED
     assert sorted(visible(out)) == rows(9)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from beadline.common import Configuration
+from beadline.common import Configuration, Encoder
 from beadline.common.typeinfo import Types
+from beadline.connectors.transactions import Entry
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.file_system import FileSink
-from beadline.common import Encoder
-from tests.connectors.transactions.test_committer import RUN, Driver
 from tests.connectors.transactions.ledger import Journal
-from beadline.connectors.transactions import Entry
+from tests.connectors.transactions.test_committer import RUN, Driver
 
 
 class Remembering(Journal):
     """Leaves out what is not newer than the newest of its writer's subtask, as the upsert sink of PostgreSQL does."""
 
-    newest: dict[tuple[str, int], int] = {}
+    newest: ClassVar[dict[tuple[str, int], int]] = {}
 
     def append(self, entry: Entry, batches: object) -> None:
         if entry.number > self.newest.get((entry.writer, entry.subtask), -1):
@@ -62,7 +62,9 @@ def test_a_job_with_a_chosen_id_runs_twice(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(["monday"], out)
     write(["friday"], out)
-    found = sorted(line for path in out.rglob("part-*") if ".staging" not in str(path) for line in path.read_text().split())
+    found = sorted(
+        line for path in out.rglob("part-*") if ".staging" not in str(path) for line in path.read_text().split()
+    )
     assert found == ["friday", "monday"]
 
 
