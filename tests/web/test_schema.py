@@ -26,7 +26,8 @@ def test_no_request_is_answered_with_a_server_error(driver: Driver, tmp_path: Pa
         **{"execution.checkpointing.interval": "1 s", "execution.checkpointing.savepoint-dir": str(tmp_path)}
     )
     path = f"/jobs/{job.get_job_id()}"
-    ids = {"jobid": str(job.get_job_id()), "vertexid": driver.get(path)["vertices"][0]["id"], "index": 0, "attempt": 0}
+    id = str(job.get_job_id())
+    ids = {"jobid": id, "job_id": id, "vertexid": driver.get(path)["vertices"][0]["id"], "index": 0, "attempt": 0}
     schema = schemathesis.openapi.from_url(f"{driver.url}/openapi.json")
     statuses: collections.Counter[int] = collections.Counter()
 

@@ -54,7 +54,7 @@ def path(job: JobClient) -> str:
 def test_paths_answer_also_below_v1(driver: Driver, path: str) -> None:
     for prefix in ("", "/v1"):
         assert driver.get(f"{prefix}{path}")["name"] == "clicks"
-        assert [job["jid"] for job in driver.get(f"{prefix}/jobs/overview")["jobs"]] == [path.rpartition("/")[2]]
+        assert path.rpartition("/")[2] in [job["jid"] for job in driver.get(f"{prefix}/jobs/overview")["jobs"]]
 
 
 def test_all_paths_without_parameters_of_their_own_answer(driver: Driver, path: str) -> None:
@@ -63,7 +63,7 @@ def test_all_paths_without_parameters_of_their_own_answer(driver: Driver, path: 
     vertex = driver.get(path)["vertices"][0]["id"]
     wait_for(lambda: driver.get(f"{path}/checkpoints")["latest"]["completed"])
     checkpoint = driver.get(f"{path}/checkpoints")["latest"]["completed"]["id"]
-    values = {"jobid": jobid, "applicationid": jobid, "vertexid": vertex, "checkpointid": checkpoint}
+    values = {"jobid": jobid, "job_id": jobid, "applicationid": jobid, "vertexid": vertex, "checkpointid": checkpoint}
     values |= {"index": 0, "attempt": 0}
     asked = 0
     for template, methods in schema["paths"].items():
@@ -245,6 +245,7 @@ def test_no_secret_is_in_any_answer(driver: Driver, job: JobClient, path: str) -
             continue
         concrete = template.format(
             jobid=jobid,
+            job_id=jobid,
             applicationid=jobid,
             vertexid=vertex,
             checkpointid=1,
