@@ -23,6 +23,10 @@ def path_in_dialog(page: Any) -> Path:
     return Path(page.inner_text("[data-name=savepoint-path]").removeprefix("file:"))
 
 
+def step_of(page: Any) -> int:
+    return int(page.inner_text(".tile-note >> nth=0").removeprefix("step ").replace(",", ""))
+
+
 def test_savepoint_stop_resume(click_count_job: ClickCount, open_tab: Callable[..., Tab]) -> None:
     job = click_count_job
     job.start()
@@ -40,6 +44,10 @@ def test_savepoint_stop_resume(click_count_job: ClickCount, open_tab: Callable[.
     page.wait_for_selector("tbody >> text=savepoint")
 
     assert tab.problems == []
+
+    page.click(".tab[data-tab=overview]")
+    page.wait_for_selector(".op")
+    before = step_of(page)
 
     # Stop: it asks first, and nothing happens to who says no.
     page.click("[data-action=stop]")
@@ -63,8 +71,10 @@ def test_savepoint_stop_resume(click_count_job: ClickCount, open_tab: Callable[.
     page.click(".job-card")
     page.click(".tab[data-tab=checkpoints]")
     restored = page.locator("section[aria-label='Latest restore']")
-    restored.locator("text=savepoint >> nth=0").wait_for()
-    assert second.name in restored.inner_text()
+    restored.locator("dt >> text=When").wait_for()
+    page.click(".tab[data-tab=overview]")
+    page.wait_for_selector("text=/step [0-9]/ >> nth=0")
+    assert step_of(page) > before, "it goes on where it stopped"
 
     # And cancel.
     page.click("[data-action=cancel]")
@@ -72,6 +82,25 @@ def test_savepoint_stop_resume(click_count_job: ClickCount, open_tab: Callable[.
     page.click("dialog >> text=Cancel job")
     page.wait_for_selector("dialog >> text=told to cancel")
     job.wait(60)
+
+
+def test_the_state_of_a_running_job(click_count_job: ClickCount, open_tab: Callable[..., Tab]) -> None:
+    """Sizes, the largest keys, and what one of them holds."""
+    click_count_job.start()
+    tab = open_tab()
+    page = open_job(click_count_job, tab)
+    page.click(".tab[data-tab=state]")
+    page.click(".state-operator >> text=totals")
+    page.wait_for_selector(".state-title >> text=totals")
+    assert "total" in page.inner_text(".state-layout table")
+    page.click("text=Find the largest keys")
+    page.click("tbody >> text=/shop")
+    page.wait_for_selector(".key-state")
+    assert "clicks" in page.inner_text(".key-state >> nth=0") or "total" in page.inner_text(".key-state >> nth=0")
+    page.fill("input[name=key]", "no such page")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=This key has no state")
+    assert tab.problems == []
 
 
 def test_a_folder_that_can_not_be_written_is_told(

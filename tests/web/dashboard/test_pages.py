@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from beadline.web.app import STATIC
 from tests.web.dashboard import records
 from tests.web.dashboard.conftest import SIZES, Served, Tab
 
@@ -154,3 +155,11 @@ def test_no_markup_comes_out_of_names(serve: Callable[..., Served], open_tab: Ca
         assert page.locator("img").count() == 0
         assert page.inner_text("h1") == evil
     assert tab.problems == []
+
+
+def test_modules_are_loaded_in_one_go() -> None:
+    """Each module is named in the page, so that the browser need not find them one after the other."""
+    page = (STATIC / "index.html").read_text()
+    modules = {str(path.relative_to(STATIC)) for path in STATIC.rglob("*.js")}
+    assert {name for name in modules if f'"{name}"' not in page} == set()
+    assert "http" not in page, "everything comes from the driver itself"
