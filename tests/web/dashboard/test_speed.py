@@ -11,9 +11,10 @@ import pytest
 from tests.web.dashboard import records
 from tests.web.dashboard.conftest import Served, Tab
 
-# On a loaded machine; alone it takes a small part of this. The measured times are in the test's report.
-FIRST_PAINT_MS = 1000
-DRAWN_MS = 4000
+# Generous, for a machine that has other things to do: alone, the first paint takes a quarter of a second. The measured
+# times are in the test's report.
+FIRST_PAINT_MS = 2500
+DRAWN_MS = 10_000
 
 
 @pytest.fixture
