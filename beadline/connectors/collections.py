@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from beadline.connectors.source import BATCH, Position, StepSource
+from beadline.connectors.source import BATCH, Backlog, Position, StepSource
 from beadline.errors import ConfigurationError
 from beadline.state.codec import dumps, loads_trusted
 
@@ -31,6 +31,9 @@ class CollectionSource(StepSource):
 
     def finished(self, position: Position) -> bool:
         return bool(position["index"] >= self._length)
+
+    def backlog(self, position: Position) -> Backlog:
+        return Backlog(self._length - position["index"])
 
     def read_batches(self, split: Any) -> Iterator[list[Any]]:
         first, end = split
@@ -63,6 +66,9 @@ class SequenceSource(StepSource):
 
     def finished(self, position: Position) -> bool:
         return bool(position["next"] > self._end)
+
+    def backlog(self, position: Position) -> Backlog:
+        return Backlog(self._end + 1 - position["next"])
 
     def read_batches(self, split: Any) -> Iterator[list[Any]]:
         first, end = split

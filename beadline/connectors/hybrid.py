@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from beadline.connectors.source import Part, PartSplit, Position, StepSource
+from beadline.connectors.source import Backlog, Part, PartSplit, Position, StepSource
 from beadline.errors import ConfigurationError
 
 _STRENGTH = ("none", "at-most-once", "at-least-once", "exactly-once")
@@ -87,6 +87,10 @@ class ChainedSource(StepSource):
         source = self._sources[number]
         names = source.parts(at) if source.parted else range(position["width"])
         return [_name(number, name) for name in names]
+
+    def backlog(self, position: Position) -> Backlog:
+        """Of the source that is read now: the others have not been asked yet."""
+        return self._sources[position["source"]].backlog(position["at"])
 
     def guarantee(self) -> str:
         return min((source.guarantee() for source in self._sources), key=_STRENGTH.index)

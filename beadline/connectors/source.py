@@ -72,6 +72,14 @@ class PartSplit:
     split: Any
 
 
+@dataclass(frozen=True)
+class Backlog:
+    """What waits to be read, as far as it is known: in records, in bytes, or both."""
+
+    records: int | None = None
+    bytes: int | None = None
+
+
 class StepSource(ABC):
     """What the engine asks of a source.
 
@@ -129,6 +137,11 @@ class StepSource(ABC):
             yield from self.read_batches(given.split)
 
     # -- the rest
+
+    def backlog(self, position: Position) -> Backlog:
+        """What lies after this position. It is for people, and any thread may ask at any time: the answer comes from
+        what is known from planning, and nobody outside is asked for it."""
+        return Backlog()
 
     def guarantee(self) -> str:
         """What the source can give at best: ``exactly-once`` if a split that is read again gives the same records."""

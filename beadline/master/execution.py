@@ -6,17 +6,17 @@ sealed. Everything but the step itself happens in the job master's thread.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.coordinator.actions import CheckpointKind, Take
-from beadline.connectors.source import StepSource
+from beadline.connectors.source import Backlog, StepSource
 from beadline.errors import BeadlineError, JobExecutionError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.graph.specs import SourceSpec, TimestampsSpec
@@ -117,6 +117,14 @@ class Execution:
     @property
     def has_finished_source(self) -> bool:
         return any(reader.finished for reader in self._readers)
+
+    def backlogs(self) -> dict[int, Backlog]:
+        """What waits in each source, by node, after the last sealed step. Any thread may ask."""
+        found = {}
+        for reader in self._readers:
+            with contextlib.suppress(Exception):  # a number for people is no reason to fail, whatever a source does
+                found[reader.node.id] = reader.source.backlog(self.truth.positions[reader.node.id])
+        return found
 
     # -- starting steps
 
@@ -262,7 +270,7 @@ def _is_at_source(node: PlanNode) -> bool:
     return isinstance(node.spec, TimestampsSpec) and node.spec.at_source
 
 
-@contextmanager
+@contextlib.contextmanager
 def _naming(reader: Reader, position: dict[str, Any]) -> Iterator[None]:
     """An error in a source's code on the driver is reported as in a worker."""
     try:

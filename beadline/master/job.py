@@ -83,7 +83,7 @@ class JobMaster:
         self.results = Results(self.plan, on_collected, self.news, self.job.exactly_once)
         self._failures = Failures(settings, self.news)
         self._life = Life()
-        self._running: Running | None = None  # from when it is prepared
+        self.running: Running | None = None  # from when it is prepared
         self.attempt = 1
         self._restart_at = 0.0
         self._began = False
@@ -94,7 +94,7 @@ class JobMaster:
         self._thread = threading.Thread(target=self._run, name=f"beadline-{plan.job_name}", daemon=True)
 
     def __repr__(self) -> str:
-        return f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: {self._life!r}, {self._running!r}>"
+        return f"<Job '{self.plan.job_name}' {self.job_id} {self.status.name}: {self._life!r}, {self.running!r}>"
 
     # -- for the client
 
@@ -174,13 +174,13 @@ class JobMaster:
     @property
     def execution(self) -> str | None:
         """The name of its present execution, if one goes on."""
-        execution = self._running.execution if self._running is not None and self._life.state.executes else None
+        execution = self.running.execution if self.running is not None and self._life.state.executes else None
         return execution.name if execution is not None else None
 
     @property
     def truth(self) -> Truth | None:
         """What holds after the last sealed step. It changes when a step is sealed, in the job's own thread."""
-        execution = self._running.execution if self._running is not None else None
+        execution = self.running.execution if self.running is not None else None
         return execution.truth if execution is not None else None
 
     @property
@@ -190,8 +190,8 @@ class JobMaster:
     @property
     def last_checkpoint(self) -> str | None:
         """Where the newest completed checkpoint is."""
-        if self._running is not None:
-            return self._running.checkpoints.newest
+        if self.running is not None:
+            return self.running.checkpoints.newest
         return self.home.completed[-1].pointer if self.home.completed else None
 
     @property
@@ -201,7 +201,7 @@ class JobMaster:
     @property
     def checkpoint_statistics(self) -> list[CheckpointStats]:
         """The newest checkpoints, newest first."""
-        return list(self._running.checkpoints.coordinator.statistics) if self._running is not None else []
+        return list(self.running.checkpoints.coordinator.statistics) if self.running is not None else []
 
     @property
     def history(self) -> list[FailedAttempt]:
@@ -225,7 +225,7 @@ class JobMaster:
         self._tell(end.status, end.text if error is None else f"{end.text}: {first_line(error)}")
         self.news.close()
         try:
-            self.kept = clear_up(self.job, self._running, end, self._began)
+            self.kept = clear_up(self.job, self.running, end, self._began)
         except BaseException as problem:
             if error is None:
                 end, error = End.FAILED, problem
@@ -243,9 +243,9 @@ class JobMaster:
             self._life.to(State.ENDED)
             self._done.set()
             self._inbox.refuse(f"the job has ended: {self.status.name}")
-            if self._running is not None:
+            if self.running is not None:
                 well = self.status in (JobStatus.FINISHED, JobStatus.CANCELED)
-                self._running.checkpoints.answer_the_end("" if well else f"the job is {self.status.name}")
+                self.running.checkpoints.answer_the_end("" if well else f"the job is {self.status.name}")
 
     def _become(self, status: JobStatus) -> None:
         if status is not self.status:
@@ -291,10 +291,10 @@ class JobMaster:
         for warning in [*self._engine.warnings(), *self._settings.checkpoints.warnings]:
             self.results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
-        self._running = Running(self.job, self.results, self.news, self._inbox.put, self._at_once.is_set)
+        self.running = Running(self.job, self.results, self.news, self._inbox.put, self._at_once.is_set)
 
     def _restore(self) -> None:
-        running = self._running
+        running = self.running
         assert running is not None
         restored: int | None = None
         if self.attempt == 1:
@@ -312,7 +312,7 @@ class JobMaster:
         self.news.tell(ExecutionStarted(self._settings.clock(), self.attempt, restored, step))
 
     def _execute(self) -> End | None:
-        running = self._running
+        running = self.running
         assert running is not None
         end = running.over()
         if end is not None:
@@ -342,7 +342,7 @@ class JobMaster:
 
     def _failed(self, error: BaseException) -> End | None:
         """The present execution has failed: restart it, or raise what ends the job."""
-        running = self._running
+        running = self.running
         if running is not None:
             running.leave_execution()
         if running is None or not self._began or not isinstance(error, Exception):
@@ -385,7 +385,7 @@ class JobMaster:
         if loss is not None:
             return End.ENGINE_LOST, EngineLostError(loss)
         # The program or its set-up is wrong, not the checkpoints that it was to go on from.
-        has_sealed = self._running is not None and self._running.has_sealed
+        has_sealed = self.running is not None and self.running.has_sealed
         at_once = isinstance(error, StateMismatchError) or not has_sealed
         resumed = bool(self.home.completed)
         return (End.FAILED if self._began and not (resumed and at_once) else End.NEVER_BEGAN), error

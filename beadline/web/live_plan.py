@@ -42,6 +42,8 @@ def vertices(master: JobMaster) -> list[Vertex]:
     plan, truth, progress = master.plan, master.truth, master.results.progress
     rates, slots = progress.rates(), {place: slot for slot, place in enumerate(progress.places)}
     ids = {node.id: vertex_id(node.uid) for node in plan.nodes.values()}
+    execution = master.running.execution if master.running is not None else None
+    backlogs = execution.backlogs() if execution is not None else {}
     keys = dict(truth.keys_by_subtask) if truth is not None else {}
     handles = {} if truth is None else dict(truth.book.handles)
     states = {} if truth is None else dict(truth.book.states)
@@ -59,6 +61,8 @@ def vertices(master: JobMaster) -> list[Vertex]:
             node.max_parallelism,
             node.keyed,
         )
+        if (backlog := backlogs.get(number)) is not None:
+            vertex.backlog, vertex.backlog_bytes = backlog.records, backlog.bytes
         for edge in node.inputs:
             how = type(edge.partitioning).__name__.upper()
             vertex.inputs.append(Edge(ids[edge.source], edge.input_index, how, edge.exchange, edge.tag))

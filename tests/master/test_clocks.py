@@ -117,7 +117,7 @@ def test_checkpoints_and_timers_go_on_when_the_clock_is_set(spark: Any, monkeypa
         master: Any = results._client._master
 
         def statistics() -> Any:
-            return master._running.checkpoints.coordinator.statistics
+            return master.running.checkpoints.coordinator.statistics
 
         def wait_for(count: int) -> None:
             until, wanted = time.monotonic() + 30, statistics().completed + count
@@ -128,7 +128,7 @@ def test_checkpoints_and_timers_go_on_when_the_clock_is_set(spark: Any, monkeypa
         found.append(next(results))
         wait_for(2)
         for jump in (-HOUR, 2 * HOUR):
-            while not master._running.checkpoints.coordinator.pending:
+            while not master.running.checkpoints.coordinator.pending:
                 time.sleep(0.001)
             set_by += jump
             wait_for(4)

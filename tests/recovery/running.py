@@ -35,7 +35,7 @@ class Running:
 
     @property
     def _statistics(self) -> CheckpointStatistics:
-        running = self._master._running
+        running = self._master.running
         return CheckpointStatistics() if running is None else running.checkpoints.coordinator.statistics
 
     @property

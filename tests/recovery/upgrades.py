@@ -346,7 +346,7 @@ def _has_read(execution: Any, records: int) -> bool:
 def wait_until_read(client: JobClient, records: int) -> None:
     """Until so many records, and the one rule, are in a sealed step."""
     master, until = master_of(client), time.monotonic() + PATIENCE
-    while master._running is None or not _has_read(master._running.execution, records):
+    while master.running is None or not _has_read(master.running.execution, records):
         assert not master.wait(0), f"the job ended: {master.error!r}"
         assert time.monotonic() < until, f"not within {PATIENCE} s: {master!r}"
         time.sleep(0.01)

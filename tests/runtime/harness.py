@@ -189,7 +189,7 @@ class Job:
 
     @property
     def _running(self) -> Any:
-        return self._job._master._running
+        return self._job._master.running
 
     @property
     def workers(self) -> list[WorkerExecution]:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from beadline.connectors.file_source.listing import PUT_BACK, FileRange, check_same, checked_path, listed
 from beadline.connectors.file_source.opening import opened
-from beadline.connectors.source import Position, StepSource, Unreadable
+from beadline.connectors.source import Backlog, Position, StepSource, Unreadable
 from beadline.errors import InputError
 from beadline.state.segments.files import local_path
 
@@ -144,6 +144,11 @@ class FilesSource(StepSource):
 
     def finished(self, position: Position) -> bool:
         return self.bounded and bool(position["file"] >= len(position["files"]))
+
+    def backlog(self, position: Position) -> Backlog:
+        """In bytes. A file whose ranges count something else counts as a whole until it has been read."""
+        left = sum(entry[1] for entry in position["files"][position["file"] :])
+        return Backlog(bytes=left - (position["byte"] if self.unit == "byte" else 0))
 
     def poll_interval(self) -> float:
         return 0.1 if self._monitor is None else min(1.0, max(0.05, self._monitor))

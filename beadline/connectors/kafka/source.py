@@ -19,7 +19,7 @@ from beadline.connectors.kafka.cluster import BrokerAway, Cluster, Patience
 from beadline.connectors.kafka.consumers import consumers
 from beadline.connectors.kafka.offsets import Offsets, Partition, Range, Reset, Subscription
 from beadline.connectors.kafka.records import records_decoded, values_decoded
-from beadline.connectors.source import Part, PartSplit, Position, StepSource
+from beadline.connectors.source import Backlog, Part, PartSplit, Position, StepSource
 from beadline.errors import ConfigurationError, InputError
 
 _LOG = logging.getLogger("beadline.kafka")
@@ -275,6 +275,18 @@ class KafkaStepSource(StepSource):
             "partitions": {**position["partitions"], **added["partitions"]},
             "stops": {**position["stops"], **added["stops"]},
         }
+
+    def backlog(self, position: Position) -> Backlog:
+        """How far the partitions are from their ends, as brokers told them last: they are asked when what is known does
+        not fill a step, so of a long way it is the part that was there then."""
+        ends, stops = dict(self._ends), position.get("stops", {})
+        left = 0
+        for name, offset in position.get("partitions", {}).items():
+            end = ends.get(Partition.named(name))
+            if end is None:
+                return Backlog()
+            left += max(0, min(end, stops.get(name, end)) - offset)
+        return Backlog(left) if position else Backlog()
 
     def poll_interval(self) -> float:
         return 0.05

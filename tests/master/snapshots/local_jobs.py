@@ -245,14 +245,14 @@ class LocalJob:
 
     @property
     def checkpoints(self) -> Checkpoints:
-        until(lambda: self.master._running is not None, "the job's preparation")
-        assert self.master._running is not None
-        return self.master._running.checkpoints
+        until(lambda: self.master.running is not None, "the job's preparation")
+        assert self.master.running is not None
+        return self.master.running.checkpoints
 
     @property
     def truth(self) -> Any:
         """What the last sealed step has left; nothing may run meanwhile."""
-        running = self.master._running
+        running = self.master.running
         assert running is not None
         assert running.execution is not None
         return running.execution.truth
