@@ -85,6 +85,8 @@ class JobExecutionError(BeadlineError):
     """The job failed.
 
     :ivar operator: name of the operator that failed, if one did
+    :ivar subtask: which of its subtasks
+    :ivar raised: the name of the class of what user code raised, if it did
     :ivar record: ``repr`` of the record it was working on, if any
     :ivar user_traceback: the traceback inside the worker, the user's own frames only
     :ivar full_traceback: all of it
@@ -103,9 +105,13 @@ class JobExecutionError(BeadlineError):
         full_traceback: str | None = None,
         culprit: tuple[int, str] | None = None,
         lasting: bool = False,
+        subtask: int | None = None,
+        raised: str | None = None,
     ) -> None:
         super().__init__(message)
         self.operator = operator
+        self.subtask = subtask
+        self.raised = raised
         self.record = record
         self.user_traceback = user_traceback
         self.full_traceback = full_traceback

@@ -49,6 +49,7 @@ class Key:
     CLAIM_MODE = "execution.state-recovery.claim-mode"
     IGNORE_UNCLAIMED = "execution.state-recovery.ignore-unclaimed-state"
     IGNORED_IN_FLIGHT = "execution.state-recovery.without-channel-state.checkpoint-id"
+    HISTORY = "web.checkpoints.history"
 
 
 # Read, so that a wrong value is an error; otherwise they have no effect.
@@ -96,6 +97,7 @@ class CheckpointSettings:
     :ivar aligned_timeout_ms: when unaligned, how long to wait for the running step before it is overtaken
     :ivar ignored_in_flight: the checkpoint whose in-flight step is left out when it is restored
     :ivar job_id: what the user calls the job; its folder has that name. ``None`` for a random one
+    :ivar history: how many checkpoints that have ended are remembered, for people to look at
     :ivar warnings: sentences for the user on options that can't have the effect they ask for
     """
 
@@ -122,6 +124,7 @@ class CheckpointSettings:
     restore_path: str | None = None
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
     ignore_unclaimed_state: bool = False
+    history: int = 1000
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -133,6 +136,7 @@ class CheckpointSettings:
         _at_least(1, self.max_concurrent, Key.MAX_CONCURRENT)
         _at_least(1, self.retained, Key.NUM_RETAINED)
         _at_least(1, self.max_state_size, Key.MAX_STATE_SIZE, " bytes")
+        _at_least(0, self.history, Key.HISTORY)
         if self.tolerable_failures is not None:
             _at_least(0, self.tolerable_failures, Key.TOLERABLE_FAILURES)
         if not 0 <= self.inline_threshold <= _LARGEST_INLINE:
@@ -195,6 +199,7 @@ class CheckpointSettings:
             restore_path=configuration.get_string(Key.RESTORE_PATH, None),
             claim_mode=_claim_mode(configuration, cls.claim_mode),
             ignore_unclaimed_state=configuration.get_boolean(Key.IGNORE_UNCLAIMED, cls.ignore_unclaimed_state),
+            history=configuration.get_integer(Key.HISTORY, cls.history),
             warnings=tuple(warnings),
         )
 

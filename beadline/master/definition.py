@@ -18,6 +18,7 @@ from beadline.graph.specs import SinkSpec, SourceSpec
 from beadline.master.client.rest_settings import RestSettings
 from beadline.master.engines.engine import Engine
 from beadline.master.failures import PoisonSettings
+from beadline.master.reporting.chronicle import Chronicle
 from beadline.master.shipping.dependencies import Dependencies
 from beadline.master.snapshots.home import Home
 from beadline.master.upgrade.compatibility import Acceptance
@@ -71,16 +72,19 @@ class Job:
     def exactly_once(self) -> bool:
         return self.settings.checkpoints.enabled and self.settings.checkpoints.exactly_once
 
-    def coordinator(self) -> CheckpointCoordinator:
-        """Decides about its checkpoints."""
+    def coordinator(self, chronicle: Chronicle) -> CheckpointCoordinator:
+        """Decides about its checkpoints, and remembers those of earlier drivers."""
         settings = self.settings
         completed = [CompletedCheckpoint(s.snapshot.checkpoint_id, s.snapshot.step) for s in self.home.completed]
-        return CheckpointCoordinator(
+        made = CheckpointCoordinator(
             settings.checkpoints,
             next_id=self.home.next_id,
             completed=completed,
             wall=lambda at: settings.clock() - settings.monotonic() + at,
+            earlier=chronicle.still_there(each.id for each in completed),
         )
+        made.statistics.count(*chronicle.counts)
+        return made
 
     def prepared_sources(self) -> dict[int, StepSource]:
         """Its sources, by node, ready to be read."""

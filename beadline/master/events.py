@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from beadline.checkpoint.contents.snapshot import Snapshot
 from beadline.checkpoint.coordinator.actions import CheckpointKind
+from beadline.checkpoint.coordinator.statistics import OperatorSizes
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.errors import BeadlineError, ConfigurationError
@@ -37,11 +38,12 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Written:
-    """A checkpoint is durable."""
+    """A checkpoint is durable; ``operators``: what it holds of each, for people."""
 
     id: int
     stored: Stored
     savepoint: bool = False
+    operators: tuple[OperatorSizes, ...] = ()
 
 
 @dataclass(frozen=True)

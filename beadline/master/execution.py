@@ -285,6 +285,7 @@ def _naming(reader: Reader, position: dict[str, Any]) -> Iterator[None]:
             operator=reader.node.name,
             user_traceback=folded(text),
             full_traceback=text,
+            raised=type(error).__name__,
         )
         told.add_note("\n".join(where_raised(text)))
         raise told from error

@@ -19,7 +19,7 @@ from beadline.errors import (
     UnsupportedFeatureError,
 )
 from beadline.master.reporting.news import ExecutionFailed, NewsStream
-from beadline.master.reporting.telling import first_line, shortened
+from beadline.master.reporting.telling import first_line, in_full, shortened
 from beadline.runtime.task.poison import TAG, Poison
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ class Failures:
     def _note(self, number: int, error: Exception, restarted_from: str | None) -> None:
         at = self._settings.clock()
         self.history.append(FailedAttempt(number, at, error, restarted_from))
-        self._news.tell(ExecutionFailed(at, number, first_line(error), restarted_from))
+        facts = {name: getattr(error, name, None) for name in ("operator", "subtask", "record")}
+        name = getattr(error, "raised", None) or type(error).__name__
+        self._news.tell(ExecutionFailed(at, number, first_line(error), restarted_from, name, in_full(error), **facts))
 
     def _is_lasting(self, error: Exception, poison: PoisonWatch, worked: bool) -> bool:
         """Whether a restart can't help. A bad set-up is certain only before the first step is sealed: if

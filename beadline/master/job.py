@@ -30,6 +30,7 @@ from beadline.master.engines.engine import Engine
 from beadline.master.events import Inbox, Look, Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
 from beadline.master.life import Life, State
+from beadline.master.reporting.chronicle import Chronicle
 from beadline.master.reporting.guarantee import announce, guarantee_of
 from beadline.master.reporting.news import ExecutionStarted, NewsStream, StatusChanged, Watcher
 from beadline.master.reporting.results import Results
@@ -79,7 +80,8 @@ class JobMaster:
         self._engine = engine
         self._settings = settings
         self._at_end = at_end
-        self.news = NewsStream(self.home.storage, watchers)
+        self.chronicle = Chronicle(self.home.storage, settings.checkpoints.history)
+        self.news = NewsStream(self.home.storage, [self.chronicle.hear, *watchers])
         self.results = Results(self.plan, on_collected, self.news, self.job.exactly_once)
         self._failures = Failures(settings, self.news)
         self._life = Life()
@@ -184,10 +186,6 @@ class JobMaster:
         return execution.truth if execution is not None else None
 
     @property
-    def savepoint_directory(self) -> str | None:
-        return self._settings.checkpoints.savepoint_directory
-
-    @property
     def last_checkpoint(self) -> str | None:
         """Where the newest completed checkpoint is."""
         if self.running is not None:
@@ -224,6 +222,7 @@ class JobMaster:
         self._life.to(State.ENDING)
         self._tell(end.status, end.text if error is None else f"{end.text}: {first_line(error)}")
         self.news.close()
+        self.chronicle.close()
         try:
             self.kept = clear_up(self.job, self.running, end, self._began)
         except BaseException as problem:
@@ -291,7 +290,7 @@ class JobMaster:
         for warning in [*self._engine.warnings(), *self._settings.checkpoints.warnings]:
             self.results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
-        self.running = Running(self.job, self.results, self.news, self._inbox.put, self._at_once.is_set)
+        self.running = Running(self.job, self.results, self.news, self.chronicle, self._inbox.put, self._at_once.is_set)
 
     def _restore(self) -> None:
         running = self.running
@@ -309,7 +308,8 @@ class JobMaster:
             self._settings.restart.running(self._settings.monotonic())
         assert running.execution is not None
         step = running.execution.truth.step
-        self.news.tell(ExecutionStarted(self._settings.clock(), self.attempt, restored, step))
+        place = restoring.place_of(self.job, running, self.attempt, restored)
+        self.news.tell(ExecutionStarted(self._settings.clock(), self.attempt, restored, step, *place))
 
     def _execute(self) -> End | None:
         running = self.running

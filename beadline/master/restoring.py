@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.directory.lookup import read_snapshot
 from beadline.checkpoint.storage.durable import verify
 from beadline.master.definition import Job
@@ -56,6 +56,19 @@ def go_back(job: Job, running: Running, number: int) -> int | None:
     if failed is not None and failed.final_sealed and failed.truth.step == truth.step and running.execution is not None:
         running.execution.draining = True  # event time is at its end: whatever came now would be late
     return id
+
+
+def place_of(job: Job, running: Running, number: int, id: int | None) -> tuple[str | None, bool]:
+    """Where the checkpoint is that an execution was restored from, and whether it is a savepoint."""
+    if id is None:
+        return None, False
+    start = job.home.start
+    if number == 1 and start is not None:
+        return job.home.pointer, start.kind is SnapshotKind.SAVEPOINT
+    stop = running.checkpoints.stop_point
+    if stop is not None and stop[0] == id:
+        return stop[1], True
+    return running.checkpoints.pointers.get(id), False
 
 
 def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:

@@ -44,6 +44,7 @@ from beadline.master.events import (
 from beadline.master.execution import Execution, Planned, Positions, Reader
 from beadline.master.failures import PoisonWatch
 from beadline.master.life import State
+from beadline.master.reporting.chronicle import Chronicle
 from beadline.master.reporting.news import CheckpointChanged, NewsStream
 from beadline.master.reporting.results import Results
 from beadline.master.reporting.telling import first_line
@@ -76,12 +77,13 @@ class Running:
         job: Job,
         results: Results,
         news: NewsStream,
+        chronicle: Chronicle,
         post: Callable[[Event], None],
         cancelled: Callable[[], bool],
     ) -> None:
         self._job = job
         self._results = results
-        self._news = news
+        self._news, self._chronicle = news, chronicle
         self._post = post
         self.poison = PoisonWatch(job.settings.poison)
         self.processing_time = ProcessingTime(job.settings.clock, job.settings.monotonic)
@@ -94,7 +96,7 @@ class Running:
         self._initial: Positions = {node: source.initial() for node, source in self._sources.items()}
         savepoints = CanonicalSavepoints(job.engine, job.group)
         self.now = job.settings.monotonic
-        self._coordinator = job.coordinator()
+        self._coordinator = job.coordinator(chronicle)
         self.checkpoints = Checkpoints(self._coordinator, home, records, self.sinks, savepoints, self.now, post)
         # The plan is shipped once; sinks and sources have been prepared before, because they are part of it.
         try:
@@ -368,8 +370,9 @@ class Running:
     def _tell_of(self, id: int, phase: str) -> None:
         stats = self._coordinator.statistics.get(id)
         if stats is not None:
-            facts = stats.step, stats.duration_ms, stats.size, stats.full_size, stats.path, stats.failure
-            self._news.tell(CheckpointChanged(self._job.settings.clock(), id, stats.type, phase, *facts))
+            self._news.tell(CheckpointChanged.of(stats, self._job.settings.clock(), phase))
+            if phase in ("completed", "failed"):
+                self._chronicle.ended(stats, self._coordinator.statistics)
 
     # -- the end of an execution, and of the job
 

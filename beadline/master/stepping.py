@@ -201,6 +201,8 @@ def job_error(failure: Failure, printed: str = "") -> BeadlineError:
         full_traceback=failure.traceback,
         culprit=failure.culprit,
         lasting=failure.error_type in _LASTING,
+        subtask=failure.subtask,
+        raised=failure.error_type,
     )
     error.printed = printed
     lines = [f"In the worker:\n{failure.traceback.rstrip()}"] if verbose() else where_raised(failure.traceback)

@@ -135,7 +135,7 @@ class Actions:
 
     def _target(self, master: JobMaster, directory: str | None, field: str) -> str:
         if directory is None:
-            configured = master.savepoint_directory
+            configured = master.job.settings.checkpoints.savepoint_directory
             if configured is None:
                 raise Problem(400, _NO_DIRECTORY.format(field))
             return configured

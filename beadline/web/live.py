@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import weakref
-from typing import Any
+from collections.abc import Iterable
 
 import beadline
 from beadline.common.secrets import without_passwords
@@ -85,7 +85,7 @@ class _Recorder:
         )
         made.checkpoints, made.counts = self._checkpoints.of(master)
         _add_numbers(made, master)
-        _add_news(made, master.news.history)
+        _add_events(made, master.chronicle.events)
         made.steps = self._steps_of(master)
         made.metrics = record.Metrics(**master.metrics.as_dict())
         return made
@@ -121,16 +121,17 @@ def _add_numbers(made: JobRecord, master: JobMaster) -> None:
     made.watermark = min((watermark for watermark in known if watermark is not None), default=None)
 
 
-def _add_news(made: JobRecord, history: list[news.News]) -> None:
+def _add_events(made: JobRecord, events: Iterable[news.News]) -> None:
     """What has happened to the job, also under earlier drivers."""
-    for event in history:
+    for event in events:
         match event:
             case news.StatusChanged():
                 made.statuses.append(record.StatusChange(event.at, event.status, event.state, event.reason))
             case news.ExecutionFailed():
                 made.failures.append(_failure(event))
             case news.ExecutionStarted():
-                made.starts.append(record.Start(event.at, event.attempt, event.checkpoint, event.step))
+                facts = event.checkpoint, event.step, event.path, event.savepoint
+                made.starts.append(record.Start(event.at, event.attempt, *facts))
     made.restarts = sum(start.attempt > 1 for start in made.starts)
     made.counts.restored = sum(start.checkpoint is not None for start in made.starts)
 
@@ -142,7 +143,14 @@ def _step(event: news.StepReport) -> record.Step:
 
 
 def _failure(event: news.ExecutionFailed) -> record.Failure:
-    more: dict[str, Any] = {"traceback": without_passwords(event.error)}
     return record.Failure(
-        event.at, event.attempt, without_passwords(event.error), restarted_from=event.restarted_from, **more
+        event.at,
+        event.attempt,
+        without_passwords(event.error),
+        event.name,
+        without_passwords(event.traceback or event.error),
+        event.operator,
+        event.subtask,
+        None if event.record is None else without_passwords(event.record),
+        restarted_from=event.restarted_from,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from beadline.checkpoint.coordinator.statistics import CheckpointStats, CheckpointStatus
+from beadline.checkpoint.coordinator.statistics import CheckpointStats
 from beadline.common.secrets import without_passwords
 from beadline.master.job import JobMaster
-from beadline.web.record import Checkpoint, CheckpointCounts
+from beadline.web.live_plan import vertex_id
+from beadline.web.record import Checkpoint, CheckpointCounts, OperatorState
 
 
 class Kept:
@@ -21,11 +22,10 @@ class Kept:
             known = self._made.get(stats.id)
             made[stats.id] = known if known is not None and known[0] is stats else (stats, _checkpoint(stats))
         self._made = made
-        counts = CheckpointCounts(
-            len(made),
-            sum(stats.status is CheckpointStatus.COMPLETED for stats, _ in made.values()),
-            sum(stats.status is CheckpointStatus.FAILED for stats, _ in made.values()),
-        )
+        counts = CheckpointCounts(*master.chronicle.counts)
+        if master.running is not None:
+            told = master.running.checkpoints.coordinator.statistics
+            counts = CheckpointCounts(told.triggered, told.completed, told.failed)
         return [checkpoint for _, checkpoint in made.values()], counts
 
 
@@ -46,4 +46,6 @@ def _checkpoint(stats: CheckpointStats) -> Checkpoint:
         None if stats.reason is None else stats.reason.name,
         None if stats.failure is None else without_passwords(stats.failure),
         stats.discarded,
+        stats.format,
+        [OperatorState(vertex_id(each.uid), list(each.sizes), list(each.written)) for each in stats.operators],
     )

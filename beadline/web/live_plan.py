@@ -137,5 +137,6 @@ def settings(master: JobMaster) -> Settings:
             storage=checkpoints.storage.value,
             directory=checkpoints.directory,
             savepoint_directory=checkpoints.savepoint_directory,
+            history=checkpoints.history,
         ),
     )

@@ -191,5 +191,5 @@ def test_many_may_ask_at_once(asking: Asking, master: JobMaster) -> None:
         thread.join()
     assert sorted(answer["key"] for answer in answers) == sorted(f"c{n}" for n in range(8))
     assert all(answer["found"] for answer in answers)
-    assert master._running is not None
-    assert master._running.views.files() == frozenset(), "answers let go of their files"
+    assert master.running is not None
+    assert master.running.views.files() == frozenset(), "answers let go of their files"

@@ -21,10 +21,13 @@ SEGMENT_FILE = re.compile(rf"{_SEGMENT}|\.{_SEGMENT}\.[0-9a-f]{{8}}|{_DRAFT}")
 # The same for the Parquet files of a canonical savepoint.
 _PART = r"part-\d{1,9}-[0-9a-f]{32}\.parquet"
 PART_FILE = re.compile(rf"{_PART}|\.{_PART}\.[0-9a-f]{{8}}|{_DRAFT}")
-TEMPORARY = re.compile(r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat)-\d{1,9}|ended|history|_metadata)\.[0-9a-f]{8}")
+TEMPORARY = re.compile(
+    r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat)-\d{1,9}|ended|history(-\w{1,18})?|_metadata)\.[0-9a-f]{8}"
+)
 EPOCH = re.compile(r"\d{1,9}")
 #: Tells people what has happened to the job.
 HISTORY = "history"
+PAGE = re.compile(rf"{HISTORY}-(events|\d{{1,16}})")
 #: Sinks stage there: ``output/.staging-<sink>/<epoch>/<piece>``.
 OUTPUT = "output"
 _SINK = re.compile(r"\.staging-[0-9a-f]{32}")
@@ -180,7 +183,12 @@ def remove_job(job: str, comes_again: bool = False) -> bool:
         for entry in files.entries_of(job):
             if kept is not None and kept.fullmatch(entry.name):
                 continue
-            if entry.name == HISTORY or is_lease_file(entry.name) or TEMPORARY.fullmatch(entry.name):
+            if (
+                entry.name == HISTORY
+                or PAGE.fullmatch(entry.name)
+                or is_lease_file(entry.name)
+                or TEMPORARY.fullmatch(entry.name)
+            ):
                 files.delete_file(files.join(job, entry.name))
             elif STAGED.fullmatch(entry.name):
                 remove_known(files.join(job, entry.name))

@@ -42,7 +42,7 @@ from beadline.checkpoint.coordinator.parts import (
     Schedule,
     Steps,
 )
-from beadline.checkpoint.coordinator.statistics import CheckpointStatistics
+from beadline.checkpoint.coordinator.statistics import CheckpointStatistics, CheckpointStats
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.errors import BeadlineError
@@ -51,7 +51,8 @@ _MAX_WAITING = 1000
 
 
 class CheckpointCoordinator:
-    """Decides on checkpoints. ``completed`` ones of an earlier run are now this job's own; ``wall`` is for people."""
+    """Decides on checkpoints. ``completed`` ones of an earlier run are now this job's own; ``wall`` and ``earlier`` are
+    for people."""
 
     def __init__(
         self,
@@ -60,9 +61,10 @@ class CheckpointCoordinator:
         next_id: int = 1,
         completed: Iterable[CompletedCheckpoint] = (),
         wall: Callable[[int], int] = int,
+        earlier: Iterable[CheckpointStats] = (),
     ) -> None:
         self.settings = settings
-        self.statistics = CheckpointStatistics(wall)
+        self.statistics = CheckpointStatistics(wall, settings.history, earlier)
         self._next_id = next_id
         self._pending: dict[int, Pending] = {}
         self._waiting: list[Any] = []
@@ -228,7 +230,7 @@ class CheckpointCoordinator:
         return self._settle()
 
     def written(
-        self, id: int, now: int, size: int = 0, full_size: int | None = None, path: str | None = None
+        self, id: int, now: int, size: int = 0, full_size: int | None = None, path: str | None = None, **details: Any
     ) -> list[Action]:
         """The checkpoint is durable.
 
@@ -246,7 +248,7 @@ class CheckpointCoordinator:
             return [*([Discard((id,))] if too_late else []), *self._settle()]
         self._schedule.checkpoint_ended(self._now)
         self._tolerance.succeeded(id)
-        self.statistics.complete(id, self._now, size, full_size, path)
+        self.statistics.complete(id, self._now, size, full_size, path, **details)
         actions: list[Action] = [Complete(id, pending.step, pending.kind)]
         if self._steps.completed(pending):
             self._schedule.stop()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from beadline.checkpoint.coordinator.actions import CheckpointKind, FailureReason
 
-# How many records of checkpoints that have ended are kept.
-_HISTORY = 10
+#: How many records of checkpoints that have ended are kept, unless the job says otherwise.
+HISTORY = 1000
 
 
 class CheckpointStatus(Enum):
@@ -23,10 +23,20 @@ class CheckpointStatus(Enum):
 
 
 @dataclass(frozen=True)
+class OperatorSizes:
+    """What a checkpoint holds of an operator, in bytes, by subtask: all that it refers to, and what of it is new."""
+
+    uid: str
+    sizes: tuple[int, ...]
+    written: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class CheckpointStats:
     """One checkpoint; times in milliseconds since 1970, ``None`` for what has not come yet. They follow from the time
     of the trigger and how long things took, so they make sense even if the machine's clock was set meanwhile. ``size``
-    was written for it, ``full_size`` is all the state it refers to."""
+    was written for it, ``full_size`` is all the state it refers to, and ``operators`` has both in detail. ``format`` is
+    a savepoint's."""
 
     id: int
     kind: CheckpointKind
@@ -42,6 +52,8 @@ class CheckpointStats:
     reason: FailureReason | None = None
     message: str = ""
     discarded: bool = False
+    format: str | None = None
+    operators: tuple[OperatorSizes, ...] = ()
 
     @property
     def alignment_ms(self) -> int | None:
@@ -84,25 +96,59 @@ class CheckpointStats:
         """Why it failed, in a sentence or two."""
         return None if self.reason is None else f"{self.reason.value} {self.message}".strip()
 
+    def packed(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it; :meth:`unpacked` reads it."""
+        found = {name: value for name, value in vars(self).items() if value is not None}
+        found.update(kind=self.kind.name, status=self.status.name)
+        if self.reason is not None:
+            found["reason"] = self.reason.name
+        found["operators"] = [[each.uid, each.sizes, each.written] for each in self.operators]
+        return found
+
+    @classmethod
+    def unpacked(cls, data: Mapping[str, Any]) -> CheckpointStats | None:
+        """What was packed, also by another version; None if it does not make sense in this one."""
+        known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
+        try:
+            known["kind"] = CheckpointKind[known["kind"]]
+            known["status"] = CheckpointStatus[known["status"]]
+            if "reason" in known:
+                known["reason"] = FailureReason[known["reason"]]
+            known["operators"] = tuple(
+                OperatorSizes(uid, tuple(sizes), tuple(written)) for uid, sizes, written in known.get("operators", ())
+            )
+            return cls(**known)
+        except (KeyError, TypeError, ValueError):
+            return None
+
 
 class CheckpointStatistics:
     """The newest records, and those of checkpoints that are running. ``wall`` makes the coordinator's time one for
-    people."""
+    people; ``earlier`` records are of drivers before this one, oldest first."""
 
-    def __init__(self, wall: Callable[[int], int] = int) -> None:
+    def __init__(
+        self, wall: Callable[[int], int] = int, history: int = HISTORY, earlier: Iterable[CheckpointStats] = ()
+    ) -> None:
         self._wall = wall
         self.triggered = self.completed = self.failed = 0
         self._running: dict[int, CheckpointStats] = {}
         self._ahead: dict[int, int] = {}
-        self._ended: deque[CheckpointStats] = deque(maxlen=_HISTORY)
+        self._ended: deque[CheckpointStats] = deque(earlier, maxlen=history)
 
     def __iter__(self) -> Iterator[CheckpointStats]:
         """The records that are kept, newest first."""
-        return iter(sorted([*self._running.values(), *self._ended], key=lambda stats: -stats.id))
+        kept = {stats.id: stats for stats in [*list(self._ended), *list(self._running.values())]}
+        return iter([kept[id] for id in sorted(kept, reverse=True)])
 
     def get(self, id: int) -> CheckpointStats | None:
         """The record of a checkpoint, if it is still kept."""
-        return next((stats for stats in self if stats.id == id), None)
+        if id in self._running:
+            return self._running[id]
+        return next((stats for stats in reversed(self._ended) if stats.id == id), None)
+
+    def count(self, triggered: int, completed: int, failed: int) -> None:
+        """Go on counting from what earlier drivers have counted."""
+        self.triggered, self.completed, self.failed = triggered, completed, failed
 
     # -- for the coordinator
 
@@ -115,10 +161,11 @@ class CheckpointStatistics:
     def take(self, id: int, step: int, in_flight: int | None, now: int) -> None:
         self._running[id] = replace(self._running[id], step=step, in_flight=in_flight, taken_at=now + self._ahead[id])
 
-    def complete(self, id: int, now: int, size: int, full_size: int | None, path: str | None) -> None:
+    def complete(self, id: int, now: int, size: int, full_size: int | None, path: str | None, **details: Any) -> None:
+        """``details``: ``operators`` and ``format``, if known."""
         self.completed += 1
         full = size if full_size is None else full_size
-        self._end(id, now, status=CheckpointStatus.COMPLETED, size=size, full_size=full, path=path)
+        self._end(id, now, status=CheckpointStatus.COMPLETED, size=size, full_size=full, path=path, **details)
 
     def fail(self, id: int, now: int, reason: FailureReason, message: str) -> None:
         self.failed += 1
@@ -129,4 +176,4 @@ class CheckpointStatistics:
 
     def discard(self, ids: tuple[int, ...]) -> None:
         marked = (replace(stats, discarded=True) if stats.id in ids else stats for stats in self._ended)
-        self._ended = deque(marked, maxlen=_HISTORY)
+        self._ended = deque(marked, maxlen=self._ended.maxlen)

@@ -9,6 +9,7 @@ A job's folder looks as in Flink::
         lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.ownership.lease
         beat-…               whether that driver is alive, see beadline.checkpoint.ownership.holder
         history              what has happened to the job, for people, see beadline.master.reporting.news
+        history-…            its checkpoints and failures, likewise, see beadline.master.reporting.chronicle
         ended                the job has finished, see beadline.checkpoint.directory.jobs: nothing else is left then
 
 A checkpoint completes in this order: everything it needs is durable; then its folder, made under another name, appears
@@ -25,7 +26,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from beadline.checkpoint.cleanup import disposal
-from beadline.checkpoint.cleanup.removal import HISTORY, OUTPUT, STAGED, orphans_in, remove_job, remove_known
+from beadline.checkpoint.cleanup.removal import HISTORY, OUTPUT, PAGE, STAGED, orphans_in, remove_job, remove_known
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
 from beadline.checkpoint.directory.jobs import CheckpointDirectory, Trace
@@ -115,6 +116,27 @@ class FileJobStorage(JobStorage):
             return files.read_file(files.join(self.folder, HISTORY))
         except OSError:
             return None
+
+    def keep_page(self, name: str, data: bytes) -> None:
+        self.check()
+        files.write_file(files.join(self.folder, f"{HISTORY}-{name}"), data)
+
+    def pages(self) -> list[str]:
+        try:
+            entries = files.entries_of(self.folder)
+        except OSError:
+            return []
+        return [found[1] for entry in entries if (found := PAGE.fullmatch(entry.name)) and not entry.folder]
+
+    def page(self, name: str) -> bytes | None:
+        try:
+            return files.read_file(files.join(self.folder, f"{HISTORY}-{name}"))
+        except OSError:
+            return None
+
+    def drop_page(self, name: str) -> None:
+        self.check()
+        files.delete_file(files.join(self.folder, f"{HISTORY}-{name}"))
 
     # -- state
 

@@ -103,6 +103,20 @@ class JobStorage(ABC):
         """What was kept last, by whichever driver."""
         return None
 
+    def keep_page(self, name: str, data: bytes) -> None:
+        """Keep a page of the job's chronicle, in place of the one of that name."""
+
+    def pages(self) -> list[str]:
+        """The names of the pages that are kept."""
+        return []
+
+    def page(self, name: str) -> bytes | None:
+        """What a page says, None if there is none of that name."""
+        return None
+
+    def drop_page(self, name: str) -> None:
+        """A page is not needed any more."""
+
     # -- state
 
     @abstractmethod

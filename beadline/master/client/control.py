@@ -115,7 +115,7 @@ class MasterControl:
     def _savepoint(
         self, kind: CheckpointKind, directory: str | None, format: SavepointFormatType, drain: bool = False
     ) -> Future[str]:
-        directory = directory or self._master.savepoint_directory
+        directory = directory or self._master.job.settings.checkpoints.savepoint_directory
         if directory is None:
             future: Future[str] = Future()
             future.set_exception(

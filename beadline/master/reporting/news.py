@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, get_args
 
+from beadline.checkpoint.coordinator.statistics import CheckpointStats
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.master.engines.threads import Threads
 from beadline.master.reporting.telling import first_line
@@ -78,25 +79,43 @@ class CheckpointChanged:
     path: str | None = None
     failure: str | None = None
 
+    @classmethod
+    def of(cls, stats: CheckpointStats, at: int, phase: str) -> CheckpointChanged:
+        facts = stats.step, stats.duration_ms, stats.size, stats.full_size, stats.path, stats.failure
+        return cls(at, stats.id, stats.type, phase, *facts)
+
 
 @dataclass(frozen=True)
 class ExecutionFailed:
-    """An execution has failed; ``restarted_from`` is where the next one starts, None if there is none."""
+    """An execution has failed; ``restarted_from`` is where the next one starts, None if there is none.
+
+    :ivar error: in a line
+    :ivar name: the class of what was raised: of the user's error, if user code raised it
+    :ivar traceback: the error and the user's line, then the user's frames and what caused it
+    :ivar operator: which operator failed, if one did, in which subtask, and at which record
+    """
 
     at: int
     attempt: int
     error: str
     restarted_from: str | None
+    name: str = ""
+    traceback: str = ""
+    operator: str | None = None
+    subtask: int | None = None
+    record: str | None = None
 
 
 @dataclass(frozen=True)
 class ExecutionStarted:
-    """An execution runs, from a checkpoint (None for the beginning) that holds ``step``."""
+    """An execution runs, from a checkpoint (None for the beginning) that holds ``step``, and is at ``path``."""
 
     at: int
     attempt: int
     checkpoint: int | None
     step: int
+    path: str | None = None
+    savepoint: bool = False
 
 
 News: TypeAlias = StepReport | StatusChanged | CheckpointChanged | ExecutionFailed | ExecutionStarted
@@ -124,7 +143,7 @@ class NewsStream:
         self._writer = Threads(1, "beadline-history")
         self._to_write: bytes | None = None
         self._closed = False
-        for event in _read(storage):
+        for event in earlier_news(storage.history()):
             self._keep(event)
 
     @property
@@ -191,18 +210,18 @@ def _encoded(history: list[News]) -> bytes:
     return json.dumps([{"event": type(event).__name__, **dataclasses.asdict(event)} for event in history]).encode()
 
 
-def _read(storage: JobStorage) -> list[News]:
-    """What earlier drivers have kept. Events that this version does not know in that form are left out."""
-    data = storage.history()
+def earlier_news(data: bytes | None) -> list[News]:
+    """What earlier drivers have kept. Events and fields that this version does not know are left out."""
     try:
         entries = json.loads(data) if data else []
     except ValueError:
         return []
     found = []
     for entry in entries if isinstance(entries, list) else ():
-        kind = _KINDS.get(entry.pop("event", ""))
+        kind = _KINDS.get(entry.get("event", ""))
         if kind is None:
             continue
+        entry = {name: value for name, value in entry.items() if name in kind.__dataclass_fields__}
         for name in _MAPS_BY_NUMBER:
             if name in entry:
                 entry[name] = {int(number): value for number, value in entry[name].items()}

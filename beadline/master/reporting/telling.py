@@ -24,6 +24,8 @@ _LINES_OF_MESSAGE = 5
 _LONGEST_LINE = 400
 _LONGEST_LOG_LINE = 500
 _FRAMES = 3
+_FRAMES_IN_FULL = 50
+_LONGEST_IN_FULL = 16_000
 
 # Modules are known by their paths, because workers have them elsewhere than the driver, or in an archive.
 _OTHERS = re.compile(
@@ -142,6 +144,14 @@ def _parse(block: str) -> tuple[list[_Frame], str]:
 
 
 # -- errors on their way to the user
+
+
+def in_full(error: BaseException) -> str:
+    """An error for a page that has room: what happened, the user's line, then the traceback with the user's frames."""
+    text = getattr(error, "full_traceback", None) or "".join(traceback.format_exception(error))
+    said = str(error).strip() or type(error).__name__
+    shown = [said, *where_raised(text), "", folded(text, _FRAMES_IN_FULL)]
+    return "\n".join(shown)[:_LONGEST_IN_FULL]
 
 
 def bare(error: BaseException) -> BaseException:

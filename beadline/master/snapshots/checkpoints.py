@@ -136,8 +136,11 @@ class Checkpoints:
         if record is not None:
             record.work, record.prepared, record.stored = None, None, event.stored
             self.registry.register(event.id, event.stored.snapshot.files())
-        size, full = event.stored.written, event.stored.snapshot.size
-        return self.coordinator.written(event.id, self._clock(), size, full, event.stored.pointer)
+        size, full, now = event.stored.written, event.stored.snapshot.size, self._clock()
+        request = record.request if record is not None and event.savepoint else None
+        form = request.format.name if request is not None else None
+        pointer = event.stored.pointer
+        return self.coordinator.written(event.id, now, size, full, pointer, operators=event.operators, format=form)
 
     def not_written(self, event: NotWritten) -> list[Action]:
         if isinstance(event.error, Fenced):

@@ -26,6 +26,7 @@ from beadline.master.events import Event, NotWritten, Prepared, Published, Reque
 from beadline.master.reporting.telling import first_line
 from beadline.master.snapshots.records import Phase, Record
 from beadline.master.snapshots.sinks import Sinks
+from beadline.master.snapshots.sizes import StateSizes
 from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
 from beadline.runtime.short_tasks.exporting import Export, Exported
 
@@ -54,6 +55,7 @@ class Writing:
         self._savepoints = savepoints
         self._post = post
         self._writers = Threads(settings.max_concurrent + 1, "beadline-checkpoint")
+        self._sizes = StateSizes()
         self._savers = Threads(_SAVEPOINTS, "beadline-savepoint")
         self._publisher = Threads(1, "beadline-publish")
 
@@ -96,7 +98,8 @@ class Writing:
             if error is not None:
                 self._post(NotWritten(record.id, error, savepoint))
             elif isinstance(done.result(), Stored):
-                self._post(Written(record.id, done.result(), savepoint))
+                stored: Stored = done.result()
+                self._post(Written(record.id, stored, savepoint, self._sizes.of(stored.snapshot, savepoint)))
             else:
                 self._post(Prepared(record.id, done.result()))
 

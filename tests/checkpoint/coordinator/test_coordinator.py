@@ -460,7 +460,7 @@ def test_statistics_of_each_checkpoint():
 
 
 def test_only_the_newest_records_are_kept():
-    coordinator = started(BY_HAND)
+    coordinator = started(replace(BY_HAND, history=10))
     for id in range(1, 31):
         coordinator.trigger(id)
         coordinator.written(id, id)

@@ -120,7 +120,7 @@ def started(folder: Path, script: list[Any]) -> Iterator[JobMaster]:
     (master,) = [job for job in life.jobs if job.job_id == str(client.get_job_id())]
     yield master
     Records.over = True
-    until(master, lambda: master._running is None or not master._running._current.is_running)
+    until(master, lambda: master.running is None or not master.running._current.is_running)
     client.cancel().result()
 
 
