@@ -10,9 +10,13 @@ from beadline.checkpoint import restart
 from beadline.checkpoint import settings as checkpoint_settings
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
+from beadline.common.configuration import known_keys
+from beadline.common.outer_options import option_files
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from beadline.connectors import sink_settings
 from beadline.connectors.sink_settings import SinkSettings
+from beadline.datastream.environment.catalogue import meant
+from beadline.datastream.execution_mode import RuntimeExecutionMode
 from beadline.errors import ConfigurationError
 from beadline.master import engines, failures
 from beadline.master.client import rest_settings
@@ -93,17 +97,37 @@ _SHORTEST_STEP_SECONDS = 1.0
 def without_effect(configuration: Configuration) -> list[str]:
     """A sentence on the options that were set and do nothing in this version."""
     values = configuration.to_dict()
-    effective = _EFFECTIVE - BackendSettings.from_configuration(configuration).without_effect(set(values))
+    names = {key: known_keys(key)[0] for key in values}
+    effective = _EFFECTIVE - BackendSettings.from_configuration(configuration).without_effect(set(names.values()))
     idle = sorted(
         key
         for key, value in values.items()
-        if key not in effective and str(value) not in _AS_IT_IS.get(key, ()) and not key.startswith("beadline.")
+        if names[key] not in effective
+        and str(value) not in _AS_IT_IS.get(names[key], ())
+        and not key.startswith("beadline.")
     )
-    found = [f"no effect in this version of Beadline: {', '.join(idle)}"] if idle else []
+    found = [f"no effect in this version of Beadline: {', '.join(map(_with_advice, idle))}"] if idle else []
     unknown = sorted(key for key in values if key.startswith("beadline.") and key not in _EFFECTIVE)
     if unknown:
-        raise ConfigurationError(f"unknown options: {', '.join(unknown)}")
+        raise ConfigurationError(f"unknown options: {', '.join(map(_with_advice, unknown))}")
     return found
+
+
+def _with_advice(key: str) -> str:
+    """The key, with the one that may have been meant, and the file that it stands in."""
+    named = meant(key) if known_keys(key)[0] not in _EFFECTIVE else None
+    file = next((file.path for file in reversed(option_files()) if key in file.options), None)
+    notes = [f"did you mean {named}?" if named else "", f"in {file}" if file else ""]
+    told = "; ".join(note for note in notes if note)
+    return f"{key} ({told})" if told else key
+
+
+def runtime_mode(configuration: Configuration) -> str:
+    """STREAMING, BATCH or AUTOMATIC."""
+    text = configuration.get_string(RUNTIME_MODE, "STREAMING")
+    if text.strip().upper() not in RuntimeExecutionMode.__members__:
+        raise ConfigurationError(f"{RUNTIME_MODE}: {text!r} is none of {', '.join(RuntimeExecutionMode.__members__)}.")
+    return text.strip().upper()
 
 
 def watermark_every(configuration: Configuration) -> int:

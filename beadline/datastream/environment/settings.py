@@ -25,7 +25,8 @@ from beadline.state.segments.files import local_path
 
 
 class EnvironmentSettings(WithoutJava):
-    """What a program can set for all of its jobs. Later settings win: the file, the program, the command line."""
+    """What a program can set for all of its jobs. Later settings win: files, the configuration that the environment
+    is made with, the command line, what is set after that."""
 
     # The default parallelism of environments made from now on, if they run in one process.
     _default_local_parallelism: int | None = None
@@ -80,7 +81,7 @@ class EnvironmentSettings(WithoutJava):
         return self
 
     def _is_batch(self) -> bool:
-        return self._configuration.get_string(options.RUNTIME_MODE, "STREAMING").upper() == "BATCH"
+        return options.runtime_mode(self._configuration) == "BATCH"
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         self._configuration.set_string(options.BUFFER_TIMEOUT, f"{timeout_millis} ms")
