@@ -81,7 +81,8 @@ class JobMaster:
         self._settings = settings
         self._at_end = at_end
         self.chronicle = Chronicle(self.home.storage, settings.checkpoints.history)
-        self.news = NewsStream(self.home.storage, [self.chronicle.hear, *watchers])
+        following = [follow(self) for follow in life.followers]
+        self.news = NewsStream(self.home.storage, [self.chronicle.hear, *watchers, *following])
         self.results = Results(self.plan, on_collected, self.news, self.job.exactly_once)
         self._failures = Failures(settings, self.news)
         self._life = Life()

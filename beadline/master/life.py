@@ -32,11 +32,13 @@ Without checkpoints nothing is gone back to: RESTORING then goes on after the st
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from beadline.master.job import JobMaster
+    from beadline.master.reporting.news import Watcher
 
 
 class State(Enum):
@@ -93,6 +95,9 @@ class Life:
 
 #: The jobs that run in this process now: those that have to end in good order when the process does.
 jobs: dict[JobMaster, None] = {}
+
+#: Called with each job that is made in this process; what they give hears of all that happens to it.
+followers: list[Callable[[JobMaster], Watcher]] = []
 
 
 def executions() -> tuple[str, ...]:

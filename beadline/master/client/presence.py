@@ -120,7 +120,7 @@ class Presence:
         except OSError as error:
             _LOG.warning("job '%s' runs, but commands will not find it: %s", master.plan.job_name, error)
             return
-        _LOG.info("job '%s' (%s) answers at %s", master.plan.job_name, master.job_id, door.url)
+        _LOG.debug("job '%s' (%s) answers at %s", master.plan.job_name, master.job_id, door.url)
 
     def leave(self, master: JobMaster) -> None:
         """A job has ended, and those who wait for it have not been told yet."""

@@ -10,6 +10,8 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -18,6 +20,18 @@ from beadline.errors import BeadlineError
 
 #: The environment variable that asks for everything; ``beadline run -v`` sets it.
 VERBOSE = "BEADLINE_VERBOSE"
+
+#: Whoever writes to the terminal past ``sys.stderr`` does so in this context, with whether the text ends its line:
+#: there may be a view of the job at the foot of the terminal.
+around_writes: Callable[[bool], AbstractContextManager[None]]
+
+
+def at_once(ends_line: bool) -> AbstractContextManager[None]:
+    """There is nothing at the foot of the terminal."""
+    return nullcontext()
+
+
+around_writes = at_once
 
 _MOST_LINES = 10
 _LINES_OF_MESSAGE = 5
