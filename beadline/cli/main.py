@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +12,17 @@ import typer
 import beadline
 from beadline.cli import script as program
 from beadline.cli.checkpoints import app as checkpoints_app
+from beadline.cli.config import config
+from beadline.cli.doctor import doctor
+from beadline.cli.jobs import CancelCommand, cancel, list_jobs, status, stop
 from beadline.cli.kafka import app as kafka_app
+from beadline.cli.logs import logs
+from beadline.cli.plan import plan
 from beadline.cli.playground.command import playground
 from beadline.cli.prepare import prepare
 from beadline.cli.savepoint import app as savepoint_app
 from beadline.cli.state import app as state_app
+from beadline.cli.triggering import checkpoint
 from beadline.master import engines
 from beadline.master.reporting.telling import VERBOSE
 
@@ -27,9 +34,19 @@ app = typer.Typer(
     # A script's exception is the user's: it is shown plainly, by run_program.
     pretty_exceptions_enable=False,
 )
+app.command("list")(list_jobs)
+app.command()(status)
+app.command()(logs)
+app.command(cls=CancelCommand)(cancel)
+app.command()(stop)
 app.add_typer(savepoint_app)
 app.add_typer(state_app)
 app.add_typer(checkpoints_app)
+app.command()(checkpoint)
+# Options end at the script's name, so that options after it are the script's own.
+app.command(context_settings={"allow_interspersed_args": False})(plan)
+app.command(context_settings={"allow_interspersed_args": False})(config)
+app.command()(doctor)
 app.add_typer(kafka_app)
 app.command()(prepare)
 app.command()(playground)
@@ -53,8 +70,18 @@ def _common(
 # Options end at the script's name, so that options after it are the script's own.
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
-    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="The Python program to run.")],
+    script: Annotated[
+        str | None, typer.Argument(metavar="SCRIPT", help="The Python program to run.", show_default=False)
+    ] = None,
     args: program.Arguments = None,
+    python: Annotated[
+        str | None,
+        typer.Option("-py", "--python", metavar="SCRIPT", help="The program, as Flink's command names it."),
+    ] = None,
+    detached: Annotated[
+        bool,
+        typer.Option("-d", "--detached", help="Start it as a process of its own, and return when its job runs."),
+    ] = False,
     parallelism: program.Parallelism = None,
     pyflink: program.PyFlink = False,
     savepoint: Annotated[
@@ -62,6 +89,7 @@ def run(
         typer.Option(
             "-s",
             "--from-savepoint",
+            "--fromSavepoint",
             metavar="PATH",
             help="Start from this checkpoint or savepoint. 'latest' is the newest checkpoint of this program's job, "
             "or of the job that -D beadline.job-id=ID names.",
@@ -71,7 +99,9 @@ def run(
     claim_mode: Annotated[
         str | None,
         typer.Option(
+            "-cm",
             "--claim-mode",
+            "--claimMode",
             metavar="MODE",
             help="Who owns the savepoint of -s: no_claim (you, the job leaves it alone) or claim (the job).",
         ),
@@ -89,9 +119,15 @@ def run(
         bool,
         typer.Option("-v", "--verbose", help="Show whole tracebacks and Spark's log, like BEADLINE_VERBOSE=1."),
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Show only what the program prints, warnings and errors.")
+    ] = False,
     define: program.Definitions = None,
 ) -> None:
     """Run a program. Options come before SCRIPT; everything after it is passed on untouched."""
+    words = [word for word in (python, script) if word is not None] + (args or [])
+    if not words:
+        raise typer.BadParameter("name the program to run: beadline run [OPTIONS] SCRIPT [ARGS]")
     options = program.job_options(define or [], parallelism)
     if savepoint is not None:
         options["execution.state-recovery.path"] = savepoint
@@ -105,7 +141,20 @@ def run(
         options[engines.OPTION] = engine
     if verbose:
         os.environ[VERBOSE] = "1"
-    program.run_program(script, args or [], options, pyflink)
+    path = Path(words[0])
+    program.check_script(path)
+    if detached:
+        from beadline.cli.detached import submit
+
+        flags = [*(["--pyflink"] if pyflink else []), *(["-v"] if verbose else []), *(["-q"] if quiet else [])]
+        submit(path, [*flags, *(f"-D{key}={value}" for key, value in options.items()), "--", *words])
+        return
+    from beadline.cli.detached import prepare_driver
+    from beadline.cli.watching import watching
+
+    prepare_driver()
+    with watching(quiet):
+        program.run_program(path, words[1:], options, pyflink, logging.WARNING if quiet else logging.INFO)
 
 
 if __name__ == "__main__":

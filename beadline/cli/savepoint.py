@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from typer.core import TyperGroup
 
 from beadline.cli import script as program
+from beadline.cli.output import console, plain, problems_told, table
+from beadline.cli.triggering import trigger
 
 if TYPE_CHECKING:
     from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot
@@ -20,7 +21,26 @@ if TYPE_CHECKING:
     from beadline.state.description import StateDescription
     from beadline.state.segments.version import SegmentRef
 
-app = typer.Typer(name="savepoint", help="Look into checkpoints and savepoints.", no_args_is_help=True)
+
+class SavepointGroup(TyperGroup):
+    """Also takes what Flink's command takes: ``savepoint JOB [DIR]`` and ``savepoint --dispose PATH``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] in ("-d", "--dispose"):
+            args = ["dispose", *args[1:]]
+        elif args and args[0] not in (*self.commands, "--help"):
+            args = ["trigger", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="savepoint",
+    cls=SavepointGroup,
+    help="Take a savepoint of a running job (beadline savepoint JOB [DIR]), or look into one.",
+    subcommand_metavar="JOB [DIR] | COMMAND [ARGS]…",
+    no_args_is_help=True,
+)
+app.command()(trigger)
 
 _COLOURS = {"refused": "red", "dropped": "red", "migrated": "yellow", "new": "cyan", "restored": "green"}
 
@@ -29,17 +49,16 @@ _COLOURS = {"refused": "red", "dropped": "red", "migrated": "yellow", "new": "cy
 def show(path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")]) -> None:
     """Show what a checkpoint or savepoint holds."""
     snapshot = _read(path)
-    console = _console()
+    out = console()
     for name, value in _head(snapshot):
-        console.print(f"{name:<9}[bold]{_plain(value)}[/bold]" if name == "job" else f"{name:<9}{_plain(value)}")
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("operator", "uid", "parallelism", "state", "entries", "bytes"):
-        table.add_column(column, justify="right" if column in ("entries", "bytes") else "left", overflow="fold")
+        out.print(f"{name:<9}[bold]{plain(value)}[/bold]" if name == "job" else f"{name:<9}{plain(value)}")
+    numbers = ("entries", "bytes")
+    shown = table("operator", "uid", "parallelism", "state", *numbers, right=numbers)
     for operator in snapshot.operators:
         for row in _operator_rows(operator):
-            table.add_row(*map(_plain, row))
-    console.print()
-    console.print(table)
+            shown.add_row(*map(plain, row))
+    out.print()
+    out.print(shown)
 
 
 # Options end at the script's name, so that options after it are the script's own.
@@ -84,30 +103,24 @@ def dispose(
 def _compare(
     snapshot: Snapshot, script: Path, args: list[str], options: dict[str, str], pyflink: bool, allow: bool
 ) -> Comparison:
-    from beadline.master.definition import ProgramReached, stop_at_execute
+    from beadline.cli.up_to_execute import reach
     from beadline.master.upgrade.compatibility import compare
     from beadline.runtime.operators.describe import declared_states
 
-    stop_at_execute()
-    try:
-        program.run_program(script, args, options, pyflink)
-    except ProgramReached as reached:
-        allow = allow or reached.settings.checkpoints.ignore_unclaimed_state
-        return compare(snapshot, reached.plan, declared_states(reached.plan, snapshot.step), allow)
-    typer.echo(f"error: {script} ended without execute(): there is no job to compare with.", err=True)
-    raise typer.Exit(1)
+    with problems_told():
+        reached = reach(script, args, options, pyflink)
+    allow = allow or reached.settings.checkpoints.ignore_unclaimed_state
+    return compare(snapshot, reached.plan, declared_states(reached.plan, snapshot.step), allow)
 
 
 def _show(comparison: Comparison) -> None:
-    console = _console()
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("operator", "state", "", ""):
-        table.add_column(column, overflow="fold")
+    shown = table("operator", "state", "", "")
     for operator, state, fate, note in comparison.rows():
         colour = _COLOURS.get(fate, "default")
-        table.add_row(_plain(operator), _plain(state), f"[{colour}]{fate}[/{colour}]", _plain(note))
-    console.print(f"[bold]{_plain(repr(comparison.snapshot))}[/bold] and '{_plain(comparison.plan.job_name)}':")
-    console.print(table)
+        shown.add_row(plain(operator), plain(state), f"[{colour}]{fate}[/{colour}]", plain(note))
+    out = console()
+    out.print(f"[bold]{plain(repr(comparison.snapshot))}[/bold] and '{plain(comparison.plan.job_name)}':")
+    out.print(shown)
 
 
 # -- what a snapshot holds
@@ -206,14 +219,3 @@ def _described(state: StateDescription) -> str:
 def _numbers(segments: list[SegmentRef]) -> tuple[str, str]:
     """Entries, including those that later ones change or remove, and bytes."""
     return f"{sum(segment.entries for segment in segments):,}", f"{sum(segment.size for segment in segments):,}"
-
-
-def _console() -> Console:
-    # Without a terminal, lines are not cut.
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=1000)
-
-
-def _plain(text: str) -> str:
-    """Text in which brackets are no markup."""
-    return text.replace("[", r"\[")

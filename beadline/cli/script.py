@@ -58,14 +58,21 @@ def run_script(script: Path, args: Sequence[str]) -> None:
     exec(code, main.__dict__)
 
 
-def run_program(script: Path, args: Sequence[str], options: dict[str, str], pyflink: bool) -> None:
-    """Run a program with options of the command line; if it fails, report why and end the command."""
+def check_script(script: Path) -> None:
+    """End the command if there is no such program."""
     if not script.is_file():
         what = "it is a directory" if script.is_dir() else "there is no such file"
         typer.echo(f"error: can't run {script}: {what}.", err=True)
         raise typer.Exit(2)
+
+
+def run_program(
+    script: Path, args: Sequence[str], options: dict[str, str], pyflink: bool, log_level: int = logging.INFO
+) -> None:
+    """Run a program with options of the command line; if it fails, report why and end the command."""
+    check_script(script)
     set_overrides(options)
-    _show_log()
+    _show_log(log_level)
     try:
         if pyflink:
             pyflink_alias.install()
@@ -96,13 +103,13 @@ def job_options(definitions: Sequence[str], parallelism: int | None) -> dict[str
     return options
 
 
-def _show_log() -> None:
+def _show_log(level: int) -> None:
     """Beadline's log of a job goes to standard error, unless the script sets up logging itself."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     logger = logging.getLogger("beadline")
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    logger.setLevel(level)
     logger.propagate = False
 
 

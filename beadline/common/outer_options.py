@@ -33,6 +33,8 @@ OWN_FILE_NAME = "beadline.yaml"
 PARALLELISM_KEY = "parallelism.default"
 """The option that ``-p`` stands for."""
 
+PROGRAM = "program"
+
 _overrides: dict[str, str] = {}
 
 
@@ -76,15 +78,29 @@ def option_files(project: str | None = None) -> list[OptionFile]:
     return [OptionFile(path, _read(path)) for path in paths]
 
 
-def read_config_file() -> dict[str, str]:
+def read_config_file(project: str | None = None) -> dict[str, str]:
     """The options of all files, by dotted key: those of later files win, whichever name of an option they use."""
     merged: dict[str, str] = {}
-    for file in option_files():
+    for file in option_files(project):
         for key, value in file.options.items():
             for name in known_keys(key):
                 merged.pop(name, None)
             merged[key] = value
     return merged
+
+
+def origins(options: Mapping[str, str]) -> dict[str, str]:
+    """Where each of these options of a job was set: ``command line``, the path of a file, or ``program``."""
+    places = [("command line", _overrides), *((file.path, file.options) for file in reversed(option_files()))]
+
+    def origin(key: str, value: str) -> str:
+        for place, given in places:
+            found = [given[name] for name in known_keys(key) if name in given]
+            if found:
+                return place if found[0] == value else PROGRAM
+        return PROGRAM
+
+    return {key: origin(key, value) for key, value in options.items()}
 
 
 def _of_project(folder: str | None) -> str | None:

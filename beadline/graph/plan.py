@@ -260,11 +260,11 @@ def execution_plan(plan: Plan, descriptions: Mapping[int, str], **more: str) -> 
     """
     nodes = [plan.nodes[number] for level in plan.levels for number in level]
     # Levels count exchanges; ids grow from input to output within a level and across them.
-    ordered = sorted(nodes, key=lambda node: (_is_sink(node), node.id))
+    ordered = sorted(nodes, key=lambda node: (is_sink(node), node.id))
     return json.dumps({"nodes": [_node(node, descriptions.get(node.id)) for node in ordered], **more}, indent=2)
 
 
-def _is_sink(node: PlanNode) -> bool:
+def is_sink(node: PlanNode) -> bool:
     return isinstance(node.spec, PrintSpec | CollectSpec | SinkSpec)
 
 
@@ -272,7 +272,7 @@ def _node(node: PlanNode, description: str | None) -> dict[str, Any]:
     pact, prefix = "Operator", ""
     if node.is_source:
         pact, prefix = "Data Source", "Source: "
-    elif _is_sink(node):
+    elif is_sink(node):
         pact, prefix = "Data Sink", "Sink: "
     name = node.name if node.name.startswith(prefix) else prefix + node.name
     entry: dict[str, Any] = {

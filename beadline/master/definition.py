@@ -48,6 +48,7 @@ class JobSettings:
     sinks: SinkSettings = field(default_factory=SinkSettings)
     dependencies: Dependencies = field(default_factory=Dependencies)
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False)
     rest: RestSettings = field(default_factory=RestSettings)
     clock: Clock = lambda: int(time.time() * 1000)
     monotonic: Clock = lambda: int(time.monotonic() * 1000)

@@ -120,6 +120,7 @@ def settings(master: JobMaster) -> Settings:
         restart_strategy=repr(given.restart),
         state_backend=given.backend.kind,
         options=masked(given.options),
+        origins=dict(given.origins),
         parameters=masked(plan.job_parameters),
         checkpoints=CheckpointConfig(
             enabled=checkpoints.enabled,

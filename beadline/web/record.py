@@ -295,7 +295,8 @@ class CheckpointConfig(Plain):
 class Settings(Plain):
     """How the job runs.
 
-    :ivar options: what was set, by key, with secrets masked
+    :ivar options: what was set, by key, with secrets masked; ``origins`` is where: ``command line``, ``program``, or a
+        file
     :ivar parameters: the job's own, for its functions, with secrets masked
     """
 
@@ -304,6 +305,7 @@ class Settings(Plain):
     restart_strategy: str = ""
     state_backend: str = ""
     options: dict[str, str] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)
     parameters: dict[str, str] = field(default_factory=dict)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
 

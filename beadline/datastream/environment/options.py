@@ -11,7 +11,7 @@ from beadline.checkpoint import settings as checkpoint_settings
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.common import Configuration, ExecutionConfig
 from beadline.common.configuration import known_keys
-from beadline.common.outer_options import option_files
+from beadline.common.outer_options import option_files, origins
 from beadline.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from beadline.connectors import sink_settings
 from beadline.connectors.sink_settings import SinkSettings
@@ -163,6 +163,7 @@ def job_settings(configuration: Configuration, batch: bool, dependencies: Depend
         dependencies=dependencies or Dependencies(),
         rest=RestSettings.from_configuration(configuration),
         options=configuration.to_dict(),
+        origins=origins(configuration.to_dict()),
     )
 
 

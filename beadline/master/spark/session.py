@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pyspark.sql import SparkSession
 
 from beadline.errors import EnvironmentSetupError
+from beadline.master.reporting import telling
 from beadline.master.reporting.telling import is_machinery, verbose
 from beadline.master.spark import class_archive
 from beadline.master.spark.liveness import nothing_to_say
@@ -46,12 +47,18 @@ def check_java() -> None:
     if java is None or not os.path.exists(java):
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
         raise EnvironmentSetupError(f"Spark needs Java, and {where}. {advice} or set JAVA_HOME.")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    found = re.match(r"(?:1\.)?(\d+)", java_version(java))
     if found is not None and int(found.group(1)) < _OLDEST_JAVA:
         raise EnvironmentSetupError(
             f"Spark needs Java {_OLDEST_JAVA} or newer, but {java} is Java {found.group(1)}. {advice}."
         )
+
+
+def java_version(java: str) -> str:
+    """What a Java says of itself; empty if it does not."""
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "([^"]+)"', said)
+    return found.group(1) if found is not None else ""
 
 
 def find_session(java_options: str | None = None) -> SparkSession:
@@ -140,7 +147,8 @@ def _pass_on(source: int, target: int) -> None:
     with open(source, "rb") as lines:
         for line in without_noise(lines):
             if not nothing_to_say.is_set():
-                os.write(target, line)
+                with telling.around_writes(line.endswith(b"\n")):
+                    os.write(target, line)
 
 
 def without_noise(lines: Iterable[bytes]) -> Iterator[bytes]:

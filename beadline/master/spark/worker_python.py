@@ -90,12 +90,16 @@ def _look(engine: SparkEngine, runs_tasks: bool) -> tuple[str, str, list[str]]:
     path = str(engine.context.pythonExec)
     with contextlib.suppress(Exception):
         if engine.one_machine:
-            command = [path, "-c", _LOOK, ",".join(_NEEDED)]
-            said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-            return _read(said)
+            return look_at(path)
         if runs_tasks:
             return _read(engine.run_each(_looker(_LOOK, ",".join(_NEEDED)), [0])[0])
     return path, "", []
+
+
+def look_at(path: str) -> tuple[str, str, list[str]]:
+    """An interpreter of this machine, its version, and which of the modules that workers need it lacks."""
+    command = [path, "-c", _LOOK, ",".join(_NEEDED)]
+    return _read(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout)
 
 
 def _read(said: str) -> tuple[str, str, list[str]]:

@@ -1,0 +1,137 @@
+"""Checkpoints and savepoints of running jobs: ``beadline savepoint JOB [DIR]`` and ``beadline checkpoint JOB``."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, TypeAlias
+
+import typer
+
+from beadline.cli.client import Address, Job, RunningJob, UnreachableError, find_job
+from beadline.cli.output import FAILED, AsJson, CommandError, problems_told, show_json
+
+_FORMATS = ("canonical", "native")
+
+
+def _checked_format(value: str) -> str:
+    if value.lower() not in _FORMATS:
+        raise typer.BadParameter(f"{value!r} is no format of savepoints: it must be {' or '.join(_FORMATS)}.")
+    return value.lower()
+
+
+SavepointFormat: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--type",
+        "-type",
+        metavar="FORMAT",
+        callback=_checked_format,
+        help="Of the savepoint: canonical (tables that any tool can read) or native (faster).",
+    ),
+]
+Yarn: TypeAlias = Annotated[str | None, typer.Option("-yid", "--yarnapplicationId", hidden=True)]
+
+
+def refuse_yarn(application: str | None) -> None:
+    """Flink's jobs on YARN are found through it; ours are found through the registry, wherever Spark runs."""
+    if application is not None:
+        raise typer.BadParameter(
+            f"-yid {application} names a YARN application of Flink. A job of Beadline is found by its id alone: leave "
+            "-yid out, or give the address of a driver on another machine with -m HOST:PORT."
+        )
+
+
+def trigger(
+    job: Job,
+    directory: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIR]",
+            help="Where it goes; without it to execution.checkpointing.savepoint-dir.",
+            show_default=False,
+        ),
+    ] = None,
+    format: SavepointFormat = "canonical",
+    detached: Annotated[bool, typer.Option("--detached", "-dcp", help="Don't wait for it to be written.")] = False,
+    address: Address = None,
+    as_json: AsJson = False,
+    yarn: Yarn = None,
+) -> None:
+    """Take a savepoint of a running job. The job goes on."""
+    refuse_yarn(yarn)
+    with problems_told("The savepoint goes on being written."):
+        found = find_job(job, address)
+        if not as_json:
+            typer.echo(f"Triggering savepoint for job {found.job_id}.")
+        if detached:
+            request = found.savepoint(absolute(directory), format.upper())
+            if as_json:
+                show_json({"job_id": found.job_id, "request_id": request})
+            else:
+                typer.echo(f"Successfully triggered manual savepoint, request {request}.")
+            return
+        path = take_savepoint(found, directory, format)
+    if as_json:
+        show_json({"job_id": found.job_id, "savepoint": path})
+        return
+    typer.echo(f"Savepoint completed. Path: {path}")
+    typer.echo("You can resume your program from this savepoint with the run command.")
+
+
+def checkpoint(
+    job: Job,
+    full: Annotated[
+        bool, typer.Option("--full", "-full", help="Write all state again, not only what has changed.")
+    ] = False,
+    address: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a checkpoint of a running job now."""
+    type = "FULL" if full else "CONFIGURED"
+    with problems_told("The checkpoint goes on being written."):
+        found = find_job(job, address)
+        if not as_json:
+            typer.echo(f"Triggering checkpoint for job {found.job_id}.")
+        outcome = found.outcome("checkpoints", found.checkpoint(type))
+    if as_json:
+        show_json({"job_id": found.job_id, "checkpoint": outcome.get("checkpointId"), "type": type})
+        return
+    typer.echo(f"Checkpoint({type}) {outcome.get('checkpointId')} for job {found.job_id} completed.")
+    typer.echo("You can resume your program from this checkpoint with the run command.")
+
+
+# -- for this and other commands
+
+
+def take_savepoint(job: RunningJob, directory: str | None, format: str, cancel: bool = False) -> str:
+    """Take a savepoint, wait until it is written, and give its path; ``cancel``: the job ends then."""
+    request = job.savepoint(absolute(directory), format.upper(), cancel)
+    return _path(job, request, absolute(directory), ends=cancel)
+
+
+def stop_with_savepoint(job: RunningJob, directory: str | None, format: str, drain: bool) -> str:
+    """Stop the job with a savepoint, and give its path."""
+    request = job.stop(absolute(directory), format.upper(), drain)
+    return _path(job, request, absolute(directory), ends=True)
+
+
+def absolute(directory: str | None) -> str | None:
+    """A relative path means a folder here, and not where the driver was started."""
+    if directory is None or re.match(r"[A-Za-z][\w+.-]*:/", directory):
+        return directory
+    return os.path.abspath(directory)
+
+
+def _path(job: RunningJob, request: str, directory: str | None, ends: bool) -> str:
+    try:
+        return str(job.outcome("savepoints", request)["location"])
+    except UnreachableError as error:
+        if not ends or job.entry is None or job.entry.is_alive:
+            raise
+        where = directory or "the default directory of savepoints"
+        raise CommandError(
+            f"the driver of job {job.job_id} has ended before it could tell where the savepoint is. Look for the "
+            f"newest in {where}, and check it with: beadline savepoint show PATH",
+            FAILED,
+        ) from error
