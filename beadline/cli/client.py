@@ -5,7 +5,6 @@ Python's own HTTP client is used: it is imported in a few milliseconds, and goes
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import time
@@ -23,8 +22,24 @@ from beadline.master.client.registry import Entry, JobNotFoundError
 #: Holds the token of a driver that is not in the registry, for ``-m``.
 TOKEN_VARIABLE = "BEADLINE_REST_TOKEN"
 
+
+def _complete(incomplete: str) -> list[tuple[str, str]]:
+    """For the shell: ids and names of running jobs that begin so."""
+    running = registry.entries()
+    ids = [(entry.job_id, entry.name) for entry in running if entry.job_id.startswith(incomplete)]
+    return [(each.name, each.job_id) for each in running if each.name.startswith(incomplete)] + (
+        ids if incomplete else []
+    )
+
+
 Job: TypeAlias = Annotated[
-    str, typer.Argument(metavar="JOB", help="Id of the job, the beginning of it, or its name.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="Id of the job, the beginning of it, or its name.",
+        show_default=False,
+        autocompletion=_complete,
+    ),
 ]
 Address: TypeAlias = Annotated[
     str | None,
@@ -60,7 +75,7 @@ class UnreachableError(CommandError):
 class Driver:
     """The REST server of a driver."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, patience: float = _PATIENCE_SECONDS) -> None:
         address = urlsplit(url if "://" in url else f"http://{url}")
         try:
             host, port = address.hostname, address.port
@@ -69,6 +84,7 @@ class Driver:
         if not host or not port or address.scheme != "http":
             raise CommandError(f"{url!r} is not an address: give HOST:PORT, as in 127.0.0.1:8081.", 2)
         self.host, self.port, self.token = host, port, token
+        self.patience = patience
 
     def __repr__(self) -> str:
         return f"<Driver at {self.host}:{self.port}>"
@@ -96,7 +112,9 @@ class Driver:
         if body is not None:
             data = json.dumps({key: value for key, value in body.items() if value is not None}).encode()
             headers["Content-Type"] = "application/json"
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=_PATIENCE_SECONDS)
+        import http.client  # a third of the time that a command takes to start
+
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.patience)
         try:
             connection.request(method, path, data, headers)
             response = connection.getresponse()
@@ -104,7 +122,7 @@ class Driver:
         except TimeoutError as error:
             raise UnreachableError(
                 f"the driver at {self.host}:{self.port} takes connections, but has not answered for "
-                f"{_PATIENCE_SECONDS:.0f} s. It may be stopped, or hang; `beadline list` shows its process."
+                f"{self.patience:.0f} s. It may be stopped, or hang; `beadline list` shows its process."
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise UnreachableError(
@@ -151,13 +169,13 @@ class RunningJob:
 
     @property
     def state(self) -> str | None:
-        """Its status; None if its driver has ended."""
+        """Its status; None if it has ended with its driver."""
         try:
             return str(self.get("/status")["status"])
         except UnreachableError:
-            if self.entry is not None and not self.entry.is_alive:
-                return None
-            raise
+            if self.entry is None or self.entry in registry.entries():
+                raise
+            return None
 
     def cancel(self) -> None:
         self.driver.patch(f"/jobs/{self.job_id}", mode="cancel")
@@ -235,11 +253,11 @@ def driver_at(address: str) -> Driver:
     return driver
 
 
-def drivers() -> list[tuple[Driver, list[Entry]]]:
+def drivers(patience: float = _PATIENCE_SECONDS) -> list[tuple[Driver, list[Entry]]]:
     """Those that run here, each with its registered jobs."""
     found: dict[str, tuple[Driver, list[Entry]]] = {}
     for entry in registry.entries():
-        found.setdefault(entry.url, (Driver(entry.url, entry.token), []))[1].append(entry)
+        found.setdefault(entry.url, (Driver(entry.url, entry.token, patience), []))[1].append(entry)
     return list(found.values())
 
 

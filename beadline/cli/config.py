@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from beadline.cli import script as program
-from beadline.cli.client import Address, find_job
+from beadline.cli.client import Address
+from beadline.cli.ended import find_any
 from beadline.cli.output import AsJson, console, plain, problems_told, show_json, table
 from beadline.cli.up_to_execute import reach
 
@@ -75,9 +76,8 @@ def _settings(
     if address is None and (script.exists() or script.suffix == ".py"):
         reached = reach(script, args, given, pyflink)
         return masked(reached.settings.options), reached.settings.origins
-    told = find_job(target, address).get("/beadline/config")
-    options = told["options"]
-    return {each["key"]: each["value"] for each in options}, {each["key"]: each["origin"] for each in options}
+    told = find_any(target, address).get("/beadline/config")["options"]
+    return {each["key"]: each["value"] for each in told}, {each["key"]: each["origin"] or "program" for each in told}
 
 
 def _rows(known: Mapping[str, Option], set_: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[dict[str, Any]]:

@@ -36,6 +36,20 @@ class Chart:
     note: str = ""
 
 
+def in_flow_order(boxes: list[Box]) -> list[Box]:
+    """Level by level; within one, an operator comes after those that it gets records from."""
+    waiting = sorted(boxes, key=lambda box: box.level)
+    known = {box.id for box in boxes}
+    ordered: list[Box] = []
+    while waiting:
+        there = {box.id for box in ordered}
+        ready = [box for box in waiting if {link.source for link in box.inputs} & known <= there] or waiting
+        lowest = [box for box in ready if box.level == ready[0].level]
+        ordered += lowest
+        waiting = [box for box in waiting if box not in lowest]
+    return sorted(ordered, key=lambda box: box.level)
+
+
 def text(chart: Chart) -> str:
     """One paragraph per level: what runs between two exchanges."""
     numbers = {box.id: number for number, box in enumerate(chart.boxes, 1)}

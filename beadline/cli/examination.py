@@ -37,6 +37,7 @@ _LIBRARIES = (
 _EXTRAS = {"rocksdict": "rocksdb", "confluent-kafka": "kafka", "psycopg": "postgres", "duckdb": "sql"}
 _LITTLE_SPACE = 1 << 30
 _SKEW_SECONDS = 2.0
+_ANSWER_SECONDS = 5.0
 # Earlier than the first release: such a clock was never set.
 _EARLIEST = 1_735_689_600
 
@@ -366,7 +367,7 @@ def _jobs() -> Iterator[Finding]:
     silent = []
     for entry in entries:
         try:
-            Driver(entry.url, entry.token).get("/jobs/overview")
+            Driver(entry.url, entry.token, _ANSWER_SECONDS).get("/jobs/overview")
         except CommandError as error:
             if entry.is_alive:
                 silent.append(f"{entry.name} ({entry.job_id}, process {entry.pid}): {str(error).splitlines()[0]}")

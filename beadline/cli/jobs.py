@@ -20,6 +20,7 @@ from beadline.cli.client import (
     drivers,
     find_job,
 )
+from beadline.cli.ended import EndedJob, find_any
 from beadline.cli.output import (
     AsJson,
     CommandError,
@@ -39,6 +40,8 @@ from beadline.cli.triggering import SavepointFormat, Yarn, refuse_yarn, take_sav
 _SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
 _ENDED = frozenset({"FINISHED", "CANCELED", "FAILED", "SUSPENDED"})
 _COLOURS = {"RUNNING": "green", "RESTARTING": "yellow", "FAILING": "red", "FAILED": "red", "UNREACHABLE": "red"}
+# How long one driver may keep the list of all jobs waiting.
+_LIST_SECONDS = 5.0
 # How long a cancelled job may take to end before the command says so.
 _CANCEL_SECONDS = 60.0
 
@@ -52,7 +55,11 @@ def list_jobs(
 ) -> None:
     """List jobs: those that run or are about to, unless told otherwise."""
     with problems_told():
-        found = list(_reachable([(driver_at(address), [])] if address is not None else drivers(), address is None))
+        found = list(
+            _reachable([(driver_at(address), [])] if address is not None else drivers(_LIST_SECONDS), address is None)
+        )
+        if everything and address is None:
+            found = [*found, *_ended_elsewhere({job["jid"] for job in found})]
     wanted = [job for job in found if everything or _is_wanted(job["state"], running, scheduled)]
     wanted.sort(key=lambda job: job["start-time"])
     if as_json:
@@ -108,6 +115,13 @@ def _reachable(found: list[tuple[Driver, list[Any]]], here: bool) -> Iterator[di
             yield {**job, "beadline": own} if own is not None else job
 
 
+def _ended_elsewhere(known: set[str]) -> list[dict[str, Any]]:
+    """Jobs of drivers that have ended too."""
+    from beadline.cli.ended import overview
+
+    return [job for job in overview() if job["jid"] not in known]
+
+
 def _own(driver: Driver, job_id: str) -> dict[str, Any] | None:
     """What Beadline knows of a job and Flink has no words for; None from a driver of Flink."""
     try:
@@ -120,9 +134,9 @@ def _own(driver: Driver, job_id: str) -> dict[str, Any] | None:
 def status(job: Job, address: Address = None, as_json: AsJson = False) -> None:
     """Show how a job is doing."""
     with problems_told():
-        found = find_job(job, address)
+        found = find_any(job, address)
         overview = found.get()
-        own = _own(found.driver, found.job_id) or {}
+        own = _own(found.driver, found.job_id) or {} if isinstance(found, RunningJob) else found.get("/beadline")
         checkpoints = found.get("/checkpoints")
         exceptions = found.get("/exceptions")
     if as_json:
@@ -141,12 +155,15 @@ def status(job: Job, address: Address = None, as_json: AsJson = False) -> None:
 
 
 def _facts(
-    job: RunningJob, overview: dict[str, Any], own: dict[str, Any], checkpoints: dict[str, Any]
+    job: RunningJob | EndedJob, overview: dict[str, Any], own: dict[str, Any], checkpoints: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
     state = overview["state"]
     colour = _COLOURS.get(state, "default")
     yield "job", f"[bold]{plain(overview['name'])}[/bold] ({job.job_id})"
-    yield "status", f"[{colour}]{state}[/{colour}], for {duration(overview.get('duration'))}"
+    yield (
+        "status",
+        f"[{colour}]{state}[/{colour}], {'after' if state in _ENDED else 'for'} {duration(overview.get('duration'))}",
+    )
     if own:
         yield "program", plain(own.get("script") or "a program without a file")
         yield "engine", f"{own.get('engine')}, process {own.get('pid')}"
@@ -168,8 +185,12 @@ def _facts(
             f"{number(counts.get('in_progress'))} in progress"
         ),
     )
-    page = job.driver.page if console().is_terminal else job.driver.page.partition("#")[0]
-    yield "dashboard", page
+    if isinstance(job, EndedJob):
+        yield "dashboard", "the job has ended: `beadline history` shows it"
+        if own.get("resume_from") and state != "FINISHED":
+            yield "resume", plain(f"beadline run -s {own['resume_from']} …")
+    else:
+        yield "dashboard", job.driver.page if console().is_terminal else job.driver.page.partition("#")[0]
 
 
 def _checkpoint_table(history: list[dict[str, Any]]) -> Any:

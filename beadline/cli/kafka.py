@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+from beadline.cli.output import console, plain, table
 
 if TYPE_CHECKING:
     from beadline.connectors.kafka.coordinator import Coordinator, Described
@@ -38,6 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Transactional ids.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask.")]
 
+_NUMBERS = ("producer", "epoch", "age", "timeout")
 _COLUMNS = ("transactional id", "state", "producer", "epoch", "age", "timeout", "partitions")
 
 
@@ -58,11 +59,11 @@ def list_open(
     if not found:
         typer.echo("No open transactions." if prefix is None else f"No open transactions that begin with '{prefix}'.")
         return
-    table = _table(*_COLUMNS)
+    shown = table(*_COLUMNS, right=_NUMBERS)
     for id, told in found:
         row = (told.state, str(told.producer_id), str(told.epoch), _age(told), _seconds(told.timeout / 1000))
-        table.add_row(_plain(id), *row, _plain(", ".join(told.partitions)))
-    _console().print(table)
+        shown.add_row(plain(id), *row, plain(", ".join(told.partitions)))
+    console().print(shown)
 
 
 @transactions.command()
@@ -115,10 +116,10 @@ def _end(
     elif not results:
         typer.echo(f"No open transactions that begin with '{prefix}'.")
     else:
-        table = _table("transactional id", "")
+        shown = table("transactional id", "")
         for id, done, said in results:
-            table.add_row(_plain(id), f"[{'green' if done else 'red'}]{_plain(said)}[/]")
-        _console().print(table)
+            shown.add_row(plain(id), f"[{'green' if done else 'red'}]{plain(said)}[/]")
+        console().print(shown)
     raise typer.Exit(0 if all(done for _, done, _ in results) else 1)
 
 
@@ -200,22 +201,3 @@ def _age(told: Described) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds:.0f} s"
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        right = column in ("producer", "epoch", "age", "timeout")
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
-    return table
-
-
-def _console() -> Console:
-    # Without a terminal, lines are not cut.
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=1000)
-
-
-def _plain(text: str) -> str:
-    """Text in which brackets are no markup."""
-    return text.replace("[", r"\[")

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from beadline.cli.client import Job
+from beadline.cli.ended import records
 from beadline.cli.output import NO_SUCH_JOB, CommandError, problems_told
 from beadline.master.client import registry
 from beadline.master.client.registry import Entry, JobNotFoundError
@@ -53,7 +54,10 @@ def _find(text: str) -> tuple[Path, Entry | None]:
             raise CommandError(
                 f"{text!r} may be any of these jobs; give more of the id:\n{shown}", NO_SUCH_JOB
             ) from None
-        raise CommandError(f"{error}\nNo log of an ended job has an id that begins so.", NO_SUCH_JOB) from None
+        named = [record.log for record in records() if record.name == text and record.log and Path(record.log).exists()]
+        if named:
+            return Path(named[-1]), None
+        raise CommandError(f"{error}\nNo ended job of that id or name has a log.", NO_SUCH_JOB) from None
     if entry.log is None:
         raise CommandError(
             f"job {entry.job_id} was not started with `beadline run -d`: what it prints is in its own terminal or "

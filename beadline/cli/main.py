@@ -14,6 +14,7 @@ from beadline.cli import script as program
 from beadline.cli.checkpoints import app as checkpoints_app
 from beadline.cli.config import config
 from beadline.cli.doctor import doctor
+from beadline.cli.history import history
 from beadline.cli.jobs import CancelCommand, cancel, list_jobs, status, stop
 from beadline.cli.kafka import app as kafka_app
 from beadline.cli.logs import logs
@@ -30,7 +31,6 @@ app = typer.Typer(
     name="beadline",
     help="Run PyFlink DataStream programs on Apache Spark.",
     no_args_is_help=True,
-    add_completion=False,
     # A script's exception is the user's: it is shown plainly, by run_program.
     pretty_exceptions_enable=False,
 )
@@ -47,6 +47,7 @@ app.command()(checkpoint)
 app.command(context_settings={"allow_interspersed_args": False})(plan)
 app.command(context_settings={"allow_interspersed_args": False})(config)
 app.command()(doctor)
+app.command()(history)
 app.add_typer(kafka_app)
 app.command()(prepare)
 app.command()(playground)

@@ -10,8 +10,9 @@ import typer
 
 from beadline.cli import drawing
 from beadline.cli import script as program
-from beadline.cli.client import Address, RunningJob, find_job
+from beadline.cli.client import Address, RunningJob
 from beadline.cli.drawing import Box, Chart, Link
+from beadline.cli.ended import EndedJob, find_any
 from beadline.cli.output import CommandError, problems_told, show_json
 from beadline.cli.up_to_execute import reach
 
@@ -44,7 +45,7 @@ def plan(
             reached = reach(script, args or [], options, pyflink)
             answer, chart = _json_of(reached), _chart_of_program(reached)
         else:
-            job = find_job(target, address)
+            job = find_any(target, address)
             answer = job.get("/plan")["plan"]
             chart = _chart_of_job(job, answer)
         if as_json:
@@ -93,7 +94,7 @@ def _chart_of_program(reached: ProgramReached) -> Chart:
     return Chart(reached.plan.job_name, boxes, f"guarantee: {guarantee_of(reached.plan, reached.settings)}")
 
 
-def _chart_of_job(job: RunningJob, answer: dict[str, Any]) -> Chart:
+def _chart_of_job(job: RunningJob | EndedJob, answer: dict[str, Any]) -> Chart:
     own = {vertex["id"]: vertex for vertex in job.get("/beadline/vertices")["vertices"]}
     boxes = []
     for node in answer["nodes"]:
@@ -105,6 +106,5 @@ def _chart_of_job(job: RunningJob, answer: dict[str, Any]) -> Chart:
         )
         name = vertex.get("name") or node["description"]
         boxes.append(Box(node["id"], name, vertex.get("kind", "operator"), level, node["parallelism"], links))
-    boxes.sort(key=lambda box: box.level)
     guarantee = job.get("/beadline").get("guarantee")
-    return Chart(answer["name"], boxes, f"guarantee: {guarantee}" if guarantee else "")
+    return Chart(answer["name"], drawing.in_flow_order(boxes), f"guarantee: {guarantee}" if guarantee else "")

@@ -13,7 +13,6 @@ from typing import Annotated, TypeAlias
 import typer
 
 from beadline import pyflink_alias
-from beadline.common.outer_options import PARALLELISM_KEY, set_overrides
 from beadline.errors import BeadlineError, JobFinishedError
 from beadline.master.reporting import telling
 
@@ -70,6 +69,8 @@ def run_program(
     script: Path, args: Sequence[str], options: dict[str, str], pyflink: bool, log_level: int = logging.INFO
 ) -> None:
     """Run a program with options of the command line; if it fails, report why and end the command."""
+    from beadline.common.outer_options import set_overrides  # takes a while, and most commands run no program
+
     check_script(script)
     set_overrides(options)
     _show_log(log_level)
@@ -90,6 +91,8 @@ def run_program(
 
 def job_options(definitions: Sequence[str], parallelism: int | None) -> dict[str, str]:
     """The options that ``-D`` and ``-p`` set."""
+    from beadline.common.outer_options import PARALLELISM_KEY
+
     options: dict[str, str] = {}
     for definition in definitions:
         key, equals, value = definition.partition("=")

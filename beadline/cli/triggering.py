@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, TypeAlias
 
 import typer
 
-from beadline.cli.client import Address, Job, RunningJob, UnreachableError, find_job
+from beadline.cli.client import Address, Job, RefusedError, RunningJob, UnreachableError, find_job
 from beadline.cli.output import FAILED, AsJson, CommandError, problems_told, show_json
 
 _FORMATS = ("canonical", "native")
+_NO_DIRECTORY = "execution.checkpointing.savepoint-dir"
 
 
 def _checked_format(value: str) -> str:
@@ -106,14 +109,29 @@ def checkpoint(
 
 def take_savepoint(job: RunningJob, directory: str | None, format: str, cancel: bool = False) -> str:
     """Take a savepoint, wait until it is written, and give its path; ``cancel``: the job ends then."""
-    request = job.savepoint(absolute(directory), format.upper(), cancel)
+    with _directory_told():
+        request = job.savepoint(absolute(directory), format.upper(), cancel)
     return _path(job, request, absolute(directory), ends=cancel)
 
 
 def stop_with_savepoint(job: RunningJob, directory: str | None, format: str, drain: bool) -> str:
     """Stop the job with a savepoint, and give its path."""
-    request = job.stop(absolute(directory), format.upper(), drain)
+    with _directory_told():
+        request = job.stop(absolute(directory), format.upper(), drain)
     return _path(job, request, absolute(directory), ends=True)
+
+
+@contextmanager
+def _directory_told() -> Iterator[None]:
+    """Flink's sentence about a directory that is missing is for those who wrote the request by hand."""
+    try:
+        yield
+    except RefusedError as error:
+        if _NO_DIRECTORY not in str(error):
+            raise
+        raise CommandError(
+            f"a savepoint needs a directory: name one in the command, or start the job with -D {_NO_DIRECTORY}=DIR"
+        ) from None
 
 
 def absolute(directory: str | None) -> str | None:

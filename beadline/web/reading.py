@@ -83,6 +83,7 @@ _OF_JOBS: dict[str, tuple[JobAnswer, str]] = {
     "/checkpoints/config": (checkpoints.config, "How its checkpoints are taken"),
 }
 _OWN: dict[str, tuple[JobAnswer, str]] = {
+    "/config": (own.config, "The options that were set, and where"),
     "/vertices": (own.vertices, "Its operators with rates, backlog, busy time and watermark"),
     "/timeline": (own.timeline, "Steps, checkpoints, failures, starts and states over time"),
 }

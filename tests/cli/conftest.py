@@ -43,3 +43,21 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run a ``beadline`` command in this process, in ``tmp_path``: for commands that run no program of a user."""
+    from typer.testing import CliRunner
+
+    from beadline.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        result = CliRunner().invoke(app, args)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return subprocess.CompletedProcess(args, result.exit_code, result.stdout, result.stderr)
+
+    return run

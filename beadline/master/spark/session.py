@@ -109,9 +109,10 @@ def waiting_for(what: str) -> Iterator[None]:
 
 def _quiet_py4j() -> None:
     """A program that logs at INFO did not ask for each connection of the bridge to Spark's JVM that opens or closes.
-    One that has set the level of py4j's logger did, or does so later: its level stays."""
+    One that has set the level of py4j's logger did, or does so later: its level stays. So did whoever wants to see
+    everything."""
     logger = logging.getLogger("py4j")
-    if logger.level == logging.NOTSET:
+    if logger.level == logging.NOTSET and not verbose():
         logger.setLevel(logging.WARNING)
 
 

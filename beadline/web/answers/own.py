@@ -60,6 +60,16 @@ def _total(values: list[int | None]) -> int | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
+def config(record: JobRecord) -> Json:
+    """``/jobs/:jid/beadline/config``: the options that were set, and where."""
+    settings = record.settings
+    return {
+        "options": [
+            {"key": key, "value": value, "origin": settings.origins.get(key)} for key, value in settings.options.items()
+        ]
+    }
+
+
 def vertices(record: JobRecord) -> Json:
     """``/jobs/:jid/beadline/vertices``"""
     return {"vertices": [_vertex(vertex) for vertex in record.vertices]}
