@@ -29,7 +29,7 @@ def test_an_option_that_is_set_to_its_default_changes_nothing(checkpointing: boo
         for key, value in more.items():
             configuration.set_string(key, value)
         made = job_settings(configuration, batch=False)
-        return repr({**vars(made), "options": None, "clock": None, "monotonic": None})
+        return repr({**vars(made), "options": None, "origins": None, "clock": None, "monotonic": None})
 
     for option in OPTIONS:
         # A restart strategy is chosen by its options too.
