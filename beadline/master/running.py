@@ -210,9 +210,7 @@ class Running:
         if not isinstance(planned, Planned):
             return planned
         completed, aborted = self.checkpoints.news()
-        step = execution.truth.step + 1
-        base = execution.truth.step or None
-        poison = self.poison.poison
+        step, base, poison = execution.truth.step + 1, execution.truth.step or None, self.poison.poison
         header = StepHeader(self._now_context(), step, planned.now, planned.final, base, completed, aborted, poison)
         execution.begin_step(planned, header)
         self.do(self._coordinator.step_started(step, self.now()))
@@ -371,8 +369,7 @@ class Running:
         stats = self._coordinator.statistics.get(id)
         if stats is not None:
             self._news.tell(CheckpointChanged.of(stats, self._job.settings.clock(), phase))
-            if phase in ("completed", "failed"):
-                self._chronicle.ended(stats, self._coordinator.statistics)
+            self._chronicle.heard_of(stats, self._coordinator.statistics)
 
     # -- the end of an execution, and of the job
 

@@ -175,7 +175,7 @@ def test_a_thousand_checkpoints_are_kept_in_pages(tmp_path: Path) -> None:
         statistics.complete(id, id + 1, 8, 12, f"/chk-{id}", operators=sizes)
         stats = statistics.get(id)
         assert stats is not None
-        chronicle.ended(stats, statistics)
+        chronicle.heard_of(stats, statistics)
         if id % 100 < 2:
             until(lambda: not chronicle._to_write and not chronicle._submitted)
     chronicle.close()

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from beadline.checkpoint.coordinator.statistics import CheckpointStatistics, CheckpointStats
+from beadline.checkpoint.coordinator.statistics import CheckpointStatistics, CheckpointStats, CheckpointStatus
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.master.engines.threads import Threads
 from beadline.master.reporting.news import ExecutionFailed, ExecutionStarted, News, StatusChanged, earlier_news
@@ -64,8 +64,10 @@ class Chronicle:
             kept.append(event)
             self._write_soon(_EVENTS, [])
 
-    def ended(self, stats: CheckpointStats, statistics: CheckpointStatistics) -> None:
-        """A checkpoint is complete, or was given up."""
+    def heard_of(self, stats: CheckpointStats, statistics: CheckpointStatistics) -> None:
+        """A checkpoint has moved on; it is kept when it is complete, or was given up."""
+        if stats.status is CheckpointStatus.IN_PROGRESS:
+            return
         number = stats.id // _PAGE
         page = self._pages.setdefault(number, {})
         page[stats.id] = stats
