@@ -66,12 +66,16 @@ class Driver:
     def exit_code(self) -> int | None:
         return self._process.poll()
 
+    def entry(self) -> registry.Entry | None:
+        """Its job in the registry; None before the job has started."""
+        return next((entry for entry in registry.entries() if entry.pid == self.pid), None)
+
     def dashboard(self) -> str:
         """The address of its page, with the token that its buttons need; empty before the job has started."""
-        for entry in registry.entries():
-            if entry.pid == self.pid:
-                return f"{entry.url.rstrip('/')}/" + (f"#token={entry.token}" if entry.token else "")
-        return ""
+        entry = self.entry()
+        if entry is None:
+            return ""
+        return f"{entry.url.rstrip('/')}/" + (f"#token={entry.token}" if entry.token else "")
 
     def last_words(self) -> str:
         """The end of its log."""
@@ -100,11 +104,6 @@ class Driver:
         self.note_family()
         self._process.kill()
         self._process.wait()
-
-    def terminate(self) -> None:
-        """Tell it to end."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
 
     def close(self, seconds: float = 5.0) -> None:
         """See that nothing of it is left. What has not ended by itself after a while is killed."""

@@ -51,7 +51,6 @@ class Progress:
     restarts: int = 0
     starts: int = 0
     checkpoints: int = 0
-    snapshot: str = ""
     last: dict[str, Any] | None = None
     rate: float = 0.0
     driver: str = "none yet"
@@ -71,7 +70,6 @@ class Progress:
             self.last = None
         elif kind == "CheckpointChanged" and event["phase"] == "completed":
             self.checkpoints += 1
-            self.snapshot = event["path"] or self.snapshot
 
     @property
     def workers(self) -> list[int]:

@@ -16,6 +16,7 @@ from beadline.cli.playground.driver import Driver, command
 from beadline.cli.playground.journal import JournalReader
 from beadline.cli.playground.outcome import Output
 from beadline.cli.playground.progress import Act, Progress
+from beadline.cli.playground.verbs import RunningJob
 from beadline.cli.playground.view import View
 from beadline.common.outer_options import FILE_NAME, FOLDER_VARIABLE
 from beadline.errors import BeadlineError
@@ -88,30 +89,23 @@ class Story:
         titles += ["kill -9 the workers"] if engine == "spark" else []
         titles += ["kill -9 the driver, resume"]
         if upgrade:
-            titles += ["stop with a savepoint", "resume with 4 subtasks, not 2"]
+            titles += ["take a savepoint, then stop with one", "resume with 4 subtasks, not 2"]
             titles += ["compare an upgraded program with the state", "resume with the upgraded program"]
         return [Act(title) for title in titles]
 
     def run(self) -> None:
         """Play all acts. Afterwards the job runs, in its newest version."""
         acts = iter(self._progress.acts)
-        self._play(next(acts), self._start)
+        self._play(next(acts), lambda: ("", self._start()))
         if self._stage.engine == "spark":
-            self._play(next(acts), self._kill_workers)
-        self._play(next(acts), self._kill_driver)
-        snapshot = ""
+            self._play(next(acts), lambda: ("", self._kill_workers()))
+        self._play(next(acts), lambda: ("", self._kill_driver()))
         if not any(act.began is None for act in self._progress.acts):
             return
-
-        def stop() -> str:
-            nonlocal snapshot
-            snapshot, text = self._stop()
-            return text
-
-        self._play(next(acts), stop)
-        self._play(next(acts), lambda: self._resume(FIRST, 4, snapshot))
-        self._play(next(acts), lambda: self._compare(stop, lambda: snapshot))
-        self._play(next(acts), lambda: self._resume(SECOND, 4, snapshot))
+        savepoint = self._play(next(acts), self._savepoint_and_stop)
+        self._play(next(acts), lambda: ("", self._resume(FIRST, 4, savepoint)))
+        savepoint = self._play(next(acts), self._stop_and_compare)
+        self._play(next(acts), lambda: ("", self._resume(SECOND, 4, savepoint)))
 
     def stay(self) -> None:
         """Go on counting until somebody presses Ctrl-C."""
@@ -173,36 +167,53 @@ class Story:
         return f"recovered in {took:.1f} s, {self._progress.outcome.complete - before} windows since"
 
     def _stop(self) -> tuple[str, str]:
-        """Tell the driver to end. It takes a last checkpoint, from which a job with another parallelism can go on."""
-        self._driver.terminate()
+        """Stop the job with a savepoint, as ``beadline stop`` does. Gives its path, and what to say of it."""
+        path = self._job().stop()
         self._wait_for_end()
-        return self._progress.snapshot, f"the last one is {Path(self._progress.snapshot).name}"
+        return path, f"{Path(path).name}, {self._progress.outcome.complete} windows are right"
+
+    def _savepoint_and_stop(self) -> tuple[str, str]:
+        taken = self._job().take_savepoint()
+        self._note(f"savepoint {Path(taken).name} was taken, and the job went on")
+        self._wait_for_windows(1)
+        return self._stop()
+
+    def _job(self) -> RunningJob:
+        entry = self._driver.entry()
+        if entry is None:
+            raise StoryFailed(
+                f"no job of process {self._driver.pid} is registered; it said:\n{self._driver.last_words()}"
+            )
+        return RunningJob(entry)
 
     def _resume(self, program: Path, parallelism: int, snapshot: str) -> str:
         self._launch(program, "-p", str(parallelism), "-s", snapshot)
         self._wait_for_windows(self._stage.windows)
         return f"{self._progress.outcome.complete} windows are right"
 
-    def _compare(self, stop: Callable[[], str], snapshot: Callable[[], str]) -> str:
-        stop()
-        diff = command("savepoint", "diff", "-p", "4", snapshot(), str(SECOND), *self._program_arguments())
+    def _stop_and_compare(self) -> tuple[str, str]:
+        savepoint, _ = self._stop()
+        diff = command("savepoint", "diff", "-p", "4", savepoint, str(SECOND), *self._program_arguments())
         done = subprocess.run(
             diff, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=self._stage.environment
         )
         if done.returncode:
             raise StoryFailed(f"beadline savepoint diff ended with {done.returncode}:\n{done.stderr}")
-        self._view.show(f"$ beadline savepoint diff {snapshot()} {SECOND.name}\n{done.stdout.rstrip()}\n")
+        self._view.show(f"$ beadline savepoint diff {savepoint} {SECOND.name}\n{done.stdout.rstrip()}\n")
         kinds = [kind for kind in ("restored", "migrated", "new") if kind in done.stdout]
-        return f"its state is {', '.join(kinds)}"
+        return savepoint, f"its state is {', '.join(kinds)}"
 
     # -- how
 
-    def _play(self, act: Act, play: Callable[[], str]) -> None:
+    def _play(self, act: Act, play: Callable[[], tuple[str, str]]) -> str:
+        """Play an act that gives a savepoint, or nothing, and what to say of it."""
         act.begin()
         self._view.begin(act)
-        act.end(play())
+        savepoint, result = play()
         self._look()
+        act.end(result)
         self._view.end(act)
+        return savepoint
 
     @property
     def _driver(self) -> Driver:
