@@ -39,6 +39,10 @@ _OWN_SESSION = {
     "spark.shuffle.compress": "false",
 }
 
+# ``spark-submit`` has started the JVM before the program, and tells it where that listens. The options of the command
+# line are there already: whoever names a master here would overrule --master without a word.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
 
 def check_java() -> None:
     """One sentence if Java is missing or too old."""
@@ -62,7 +66,8 @@ def java_version(java: str) -> str:
 
 
 def find_session(java_options: str | None = None) -> SparkSession:
-    """The active session if there is one, else a quiet, loopback-only ``local[*]`` one with these Java options."""
+    """The active session if there is one; under ``spark-submit`` one with the options that were given to it; else a
+    quiet, loopback-only ``local[*]`` one with these Java options."""
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
         raise EnvironmentSetupError(
             "Beadline needs a classic Spark session: Spark Connect gives no access to the "
@@ -76,6 +81,8 @@ def find_session(java_options: str | None = None) -> SparkSession:
                 "Beadline needs a classic Spark session; the active one is a Spark Connect session."
             )
         return active
+    if os.environ.get(_SUBMITTED):
+        return SparkSession.builder.getOrCreate()
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
