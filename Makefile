@@ -68,9 +68,17 @@ bench: java $(INSTALLED) ## measure, and print the numbers
 parity-expected: java $(PYFLINK_INSTALLED) ## record what PyFlink answers, for the parity tests
 	@$(PYFLINK_VENV)/bin/python tests/parity/record.py $(ARGS)
 
+.PHONY: docs
+docs: $(INSTALLED) ## build the documentation into site/
+	@$(BIN)/python -c 'import material' 2>/dev/null || { echo "==> installing mkdocs-material"; \
+		$(BIN)/python -m pip install -q -e '.[docs]'; }
+	@$(BIN)/python docs/_tools/reference.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 .PHONY: clean
 clean: ## remove the virtual environments, caches and build results
-	@rm -rf $(VENV) $(PYFLINK_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(PYFLINK_VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		spark-warehouse metastore_db derby.log
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
