@@ -83,7 +83,9 @@ function ratesOf(steps) {
     const at = rates.length - 1 - Math.floor((end - step.at) / length);
     if (at >= 0) rates[at] += step.records / (length / 1000);
   }
-  return rates;
+  // A step that ends just after a stretch would count for the next one only: each is averaged with its neighbours.
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  return rates.map((_, index) => mean(rates.slice(Math.max(0, index - 1), index + 2)));
 }
 
 /** Of today: the time and how long ago. Of another day: the time and the date. */
