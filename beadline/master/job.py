@@ -88,8 +88,7 @@ class JobMaster:
         self._life = Life()
         self.running: Running | None = None  # from when it is prepared
         self.attempt = 1
-        self._restart_at = 0.0
-        self._began = False
+        self._restart_at, self._began = 0.0, False
         self._inbox = Inbox()
         self._asked: End | None = None  # the end that was asked for
         self._at_once = threading.Event()

@@ -190,5 +190,5 @@ def test_looking_leaves_no_view_open(state: Callable[..., Result], places: Place
 
     state("sql", "select * from total", "--from", places["name"])
     (master,) = [job for job in life.jobs if job.job_id.startswith(places["id"])]
-    assert master._running is not None
-    assert master._running.views.files() == frozenset()
+    assert master.running is not None
+    assert master.running.views.files() == frozenset()
