@@ -144,12 +144,13 @@ def entries() -> list[Entry]:
 
 
 def find(text: str) -> Entry:
-    """The job with that id, with an id that begins so, or with that name."""
+    """The job with that id or name, or the only one whose id or name begins so."""
     running = entries()
     by_rule: tuple[Callable[[Entry], bool], ...] = (
         lambda entry: entry.job_id == text,
         lambda entry: entry.name == text,
         lambda entry: bool(text) and entry.job_id.startswith(text),
+        lambda entry: bool(text) and entry.name.startswith(text),
     )
     for rule in by_rule:
         matches = [entry for entry in running if rule(entry)]

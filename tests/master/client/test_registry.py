@@ -46,7 +46,7 @@ def entry(job_id: str = FIRST, name: str = "clicks", **changes: object) -> Entry
 def test_a_job_is_found_by_id_by_its_beginning_and_by_name() -> None:
     registry.add(entry(FIRST, "clicks"))
     registry.add(entry(SECOND, "orders"))
-    for text in (FIRST, "aa", "clicks"):
+    for text in (FIRST, "aa", "clicks", "cl"):
         assert registry.find(text) == entry(FIRST, "clicks")
 
 
