@@ -99,6 +99,7 @@ OPTIONS: tuple[Option, ...] = (
         ("unaligned.enabled", BOOLEAN, "false", "Checkpoints overtake the running step."),
         ("aligned-checkpoint-timeout", DURATION, "0 ms", "If unaligned: how long to wait before overtaking."),
     ),
+    *_group("", ("web.checkpoints.history", INTEGER, "1000", "How many ended checkpoints are remembered.")),
     *_group(
         _RECOVERY,
         ("path", PATH, None, "Checkpoint or savepoint to start from, or latest (-s)."),
