@@ -184,7 +184,7 @@ class Story:
             raise StoryFailed(
                 f"no job of process {self._driver.pid} is registered; it said:\n{self._driver.last_words()}"
             )
-        return RunningJob(entry)
+        return RunningJob(entry.job_id, self._stage.environment)
 
     def _resume(self, program: Path, parallelism: int, snapshot: str) -> str:
         self._launch(program, "-p", str(parallelism), "-s", snapshot)
