@@ -238,9 +238,10 @@ def lines_of(
     fails_in: tuple[str, ...] = (),
     pace: float = 0.0,
 ) -> DataStream:
-    """The stream of lines."""
+    """The stream of lines. Two subtasks read and place numbers, whatever the parallelism of the rest."""
     numbers = env.from_source(Numbers(records), WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
-    placed = numbers.map(Place(folder, fails_in, records // 2, pace), output_type=ANY).uid("place")
+    numbers.set_parallelism(2)
+    placed = numbers.map(Place(folder, fails_in, records // 2, pace), output_type=ANY).uid("place").set_parallelism(2)
     counted = placed.key_by(key_of, key_type=Types.LONG())
     count = CountAndSum(folder, accidents, gate)
     return counted.process(count, output_type=Types.STRING()).uid("count")

@@ -226,6 +226,14 @@ class Sinks:
                 try:
                     for turn in sorted(turns):
                         made.update(self._make_ready(uid, turns[turn]))
+                    self._storage.check_if_reachable()
+                except Fenced:
+                    # The new driver may have looked for what this one left before all of it was there. No checkpoint
+                    # names it, and none will; a system outside might keep it open for ever.
+                    with self._changing:
+                        for output in own:
+                            output.committable = None
+                    raise
                 finally:
                     committer.sweep(self._not_visible(uid).committables)
         return made

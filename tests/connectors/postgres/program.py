@@ -2,8 +2,8 @@
 
 With the kind ``source`` its numbers come from another table, which somebody fills meanwhile, and it does not end.
 
-Where and how it is written is in the environment: ``BEADLINE_TEST_URL``, ``BEADLINE_TEST_TABLE``, and where it dies in
-``BEADLINE_TEST_DIES``, see :data:`POINTS`.
+Where and how it is written is in the environment: ``BEADLINE_TEST_URL``, ``BEADLINE_TEST_TABLE``, and where it dies or
+stops in ``BEADLINE_TEST_DIES`` or ``BEADLINE_TEST_PAUSES``, see :data:`POINTS`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from beadline.master.snapshots.sinks import Sinks
 from tests.recovery.jobs import KEYS, environment, lines_of
 
 URL, TABLE, DIES = "BEADLINE_TEST_URL", "BEADLINE_TEST_TABLE", "BEADLINE_TEST_DIES"
+PAUSES = "BEADLINE_TEST_PAUSES"
 LINE = Types.ROW_NAMED(["key", "line"], [Types.INT(), Types.STRING()])
 
 #: Which method it dies in, whether before or after, and in the how-manieth call.
@@ -48,7 +49,8 @@ POINTS: dict[str, tuple[type, str, str, int]] = {
 }
 
 
-def die_at(point: str) -> None:
+def signal_at(point: str, what: signal.Signals) -> None:
+    """This process gets the signal at that point."""
     owner, name, when, calls = POINTS[point]
     original = getattr(owner, name)
     left, lock = calls, threading.Lock()
@@ -59,10 +61,10 @@ def die_at(point: str) -> None:
             left -= bool(first)
             now = left == 0
         if now and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), what)
         result = original(self, first, *rest, **more)
-        if now:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if now and when == "after":
+            os.kill(os.getpid(), what)
         return result
 
     setattr(owner, name, patched)
@@ -111,8 +113,9 @@ def with_key(line: str) -> Row:
 
 def main(folder: str, records: str, pace: str, kind: str) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(relativeCreated)d %(name)s %(message)s")
-    if DIES in os.environ:
-        die_at(os.environ[DIES])
+    for variable, what in ((DIES, signal.SIGKILL), (PAUSES, signal.SIGSTOP)):
+        if variable in os.environ:
+            signal_at(os.environ[variable], what)
     env = environment(folder, get_overrides())
     from_table = kind == "source"
     lines = lines_from_table(env) if from_table else lines_of(env, int(records), folder, pace=float(pace))

@@ -25,6 +25,8 @@ from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.services import PostgresServer
 from tests.connectors.postgres.conftest import PASSWORD, drop
 from tests.connectors.postgres.drivers import Driver
+from tests.nightly import NIGHTLY
+from tests.recovery.drivers import newest_checkpoint, newest_path
 from tests.recovery.jobs import STEP, closed_form, differences
 from tests.services import _running as running
 
@@ -32,6 +34,7 @@ pytestmark = pytest.mark.postgres
 
 SQL = psycopg.Connection[Any]
 RECORDS = 40 * STEP
+KILLS = 20 if NIGHTLY else 3
 PACE = 0.001
 
 TWO_PHASES = (
@@ -84,6 +87,52 @@ def test_a_driver_killed_at_each_point_of_the_two_phases(driver: Driver, sql: SQ
     assert driver.run() == 0, driver.said[-3000:]
     assert 0 < counts[-1] < RECORDS, f"the kills came in the middle: {counts}"
     assert differences(seen(sql, lines), RECORDS) == []
+    assert left_open(sql) == []
+
+
+@pytest.mark.slow
+def test_a_driver_killed_at_random_moments_and_resumed_at_another_parallelism(
+    tmp_path: Path, postgres: PostgresServer, sql: SQL, lines: str
+) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    moments, records, before = random.Random(seed), (20 + 10 * KILLS) * STEP, 0
+    driver = Driver(tmp_path, "transactions", records, postgres.url, lines)
+    for kill in range(1, KILLS + 1):
+        checkpoint = newest_checkpoint(tmp_path)
+        driver.start(pace=PACE, options={"parallelism.default": moments.choice("123")})
+        if kill % 2:
+            driver.wait_until(lambda old=checkpoint: newest_checkpoint(tmp_path) > old)
+        else:
+            driver.wait_until(lambda old=before: len(seen(sql, lines)) > old)
+        time.sleep(moments.uniform(0, 0.5))
+        driver.close()
+        found = seen(sql, lines)
+        assert differences(found, records, whole=False) == [], f"after kill {kill}, seed {seed}"
+        assert len(found) >= before
+        before = len(found)
+    assert 0 < before < records, f"the kills came in the middle, seed {seed}"
+    assert driver.run(options={"parallelism.default": "3"}) == 0, driver.said[-3000:]
+    assert differences(seen(sql, lines), records) == [], f"seed {seed}"
+    assert left_open(sql) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", TWO_PHASES if NIGHTLY else ("after the pre-commit", "before the commit"))
+def test_a_paused_driver_is_fenced_and_changes_nothing(
+    point: str, tmp_path: Path, driver: Driver, postgres: PostgresServer, sql: SQL, lines: str
+) -> None:
+    """It stops inside of the two phases, and wakes up when another has done its work."""
+    driver.start(pace=PACE, pauses=point)
+    driver.wait_until_paused()
+    other = Driver(tmp_path, "transactions", RECORDS, postgres.url, lines)
+    other.start(resume=newest_path(tmp_path))
+    assert other.end() == 0, other.said[-3000:]
+    whole = seen(sql, lines)
+    assert differences(whole, RECORDS) == []
+    driver.signal(signal.SIGCONT)
+    assert driver.end() == 1, driver.said[-3000:]
+    assert "publishes nothing more" in driver.said
+    assert seen(sql, lines) == whole
     assert left_open(sql) == []
 
 

@@ -302,7 +302,11 @@ def test_going_back_beyond_a_checkpoint_takes_it_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("retention", Retention)
-def test_a_driver_that_lost_its_job_publishes_and_deletes_nothing(retention: Retention, tmp_path: Path) -> None:
+def test_a_driver_that_lost_its_job_publishes_and_deletes_nothing(
+    retention: Retention, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what it has just made ready, which no checkpoint names."""
+    monkeypatch.setattr(pieces, "_INLINE", 0)
     job = LocalJob(tmp_path, retention=retention)
     job.step()
     pointer = job.checkpoint()
