@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import xxhash
 
 from beadline.checkpoint.contents.snapshot import Snapshot
-from beadline.connectors.sink import Held
+from beadline.connectors.sink import Held, StagedSink
 from beadline.connectors.sink_settings import MAX_STAGED
 from beadline.errors import JobExecutionError
+
+if TYPE_CHECKING:
+    from beadline.master.definition import Job
 
 _LOG = logging.getLogger("beadline")
 
@@ -49,6 +55,20 @@ def with_sink_data(snapshot: Snapshot, data: SinkData) -> Snapshot:
         for operator in snapshot.operators
     )
     return replace(snapshot, operators=tuple(operators))
+
+
+def prepare(sink: StagedSink, uid: str, job: Job) -> None:
+    """Tell a sink how its output is named, and where it may stage it.
+
+    Two sinks of one job may write to the same place. So may two jobs of one id, if the driver's memory is where they
+    live: no driver comes after this one, and nobody counts them.
+    """
+    storage = job.home.storage
+    apart = "" if storage.survives_driver else uuid.uuid4().hex
+    run = xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{uid}{apart}".encode())
+    folder = storage.output_folder(job.engine.one_machine) if sink.stages_in_job_folder else ""
+    sink.settings = job.settings.sinks
+    sink.prepare(run, storage.epoch, folder)
 
 
 class Limit:

@@ -13,12 +13,9 @@ import contextlib
 import itertools
 import logging
 import threading
-import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import xxhash
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.checkpoint.ownership.lease import Fenced
@@ -26,7 +23,7 @@ from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.errors import JobExecutionError
 from beadline.graph.specs import SinkSpec
 from beadline.master.snapshots.calls import Calls
-from beadline.master.snapshots.outputs import Limit, Output, Promises, SinkData, Turns, held_of, with_sink_data
+from beadline.master.snapshots.outputs import Limit, Output, Promises, SinkData, Turns, held_of, prepare, with_sink_data
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
 
@@ -48,7 +45,6 @@ class Sinks:
     def __init__(self, job: Job, records: Records) -> None:
         plan, engine, storage = job.plan, job.engine, job.home.storage
         self._plan = plan
-        self._settings = job.settings.sinks
         # Knows whether another driver has the job, and is asked before anything is published without a checkpoint:
         # nothing else keeps a driver that lost its job from publishing.
         self._storage = storage
@@ -71,13 +67,7 @@ class Sinks:
         for node in plan.nodes.values():
             if isinstance(node.spec, SinkSpec):
                 sink: StagedSink = node.spec.sink
-                # Two sinks of one job may write to the same place. So may two jobs of one id, if the driver's memory is
-                # where they live: no driver comes after this one, and nobody counts them.
-                apart = "" if storage.survives_driver else uuid.uuid4().hex
-                run = xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{node.uid}{apart}".encode())
-                folder = storage.output_folder(engine.one_machine) if sink.stages_in_job_folder else ""
-                sink.settings = self._settings
-                sink.prepare(run, storage.epoch, folder)
+                prepare(sink, node.uid, job)
                 if job.exactly_once and sink.guarantee() == "exactly-once":
                     self._waiting.add(node.uid)
                 self._committers[node.uid] = sink.committer()
