@@ -19,7 +19,7 @@ from tests.master.upkeep.histories import LARGEST, History
 from tests.state.contract.subject import let_go
 
 NIGHTLY = bool(os.environ.get("BEADLINE_NIGHTLY"))
-HISTORIES = int(os.environ.get("BEADLINE_HISTORIES", "20000" if NIGHTLY else "150"))
+HISTORIES = int(os.environ.get("BEADLINE_HISTORIES", "20000" if NIGHTLY else "60"))
 
 pytestmark = pytest.mark.timeout(4 * 3600 if NIGHTLY else 600)
 

@@ -16,6 +16,7 @@ from beadline.api.state_descriptors import ListStateDescriptor, MapStateDescript
 from beadline.state.backend_settings import RocksSettings
 from beadline.state.key_groups import encode_key
 from beadline.state.rocks import store as rocks_store
+from tests.nightly import NIGHTLY
 from tests.state.contract.subject import ANY, HEAP, ROCKSDB, Step, Subject, let_go
 
 pytest.importorskip("rocksdict")
@@ -224,7 +225,7 @@ class Trio:
         self.lose(1)
 
 
-@settings(max_examples=12)
+@settings(max_examples=60 if NIGHTLY else 5)
 @given(st.randoms(use_true_random=False), st.integers(4, 12))
 def test_all_three_agree(chance: random.Random, events: int) -> None:
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
