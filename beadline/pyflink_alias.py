@@ -47,7 +47,6 @@ _LATER = {
             "KafkaStreamSetSubscriber KafkaStreamSubscriber StreamPatternSubscriber SingleClusterTopicMetadataService"
         ),
         "elasticsearch": "ElasticsearchSink Elasticsearch6SinkBuilder Elasticsearch7SinkBuilder ElasticsearchEmitter",
-        "kinesis": "FlinkKinesisConsumer KinesisStreamsSink KinesisFirehoseSink PartitionKeyGenerator",
         "pulsar": "PulsarSource PulsarSourceBuilder PulsarSink StartCursor StopCursor",
         "rabbitmq": "RMQSource RMQSink RMQConnectionConfig",
         "cassandra": "CassandraSink",

@@ -133,7 +133,6 @@ MISSING_NAMES = {
     "pyflink.datastream.connectors.cassandra": LATER,
     "pyflink.datastream.connectors.dynamic_kafka": LATER,
     "pyflink.datastream.connectors.elasticsearch": LATER,
-    "pyflink.datastream.connectors.kinesis": LATER,
     "pyflink.datastream.connectors.pulsar": LATER,
     "pyflink.datastream.connectors.rabbitmq": LATER,
 }

@@ -55,6 +55,7 @@ ALL = {
     "execution.state-recovery.claim-mode": "CLAIM",
     "execution.state-recovery.ignore-unclaimed-state": "true",
     "execution.state-recovery.without-channel-state.checkpoint-id": "5",
+    "web.checkpoints.history": "7",
 }
 
 
@@ -83,6 +84,7 @@ def test_every_option_is_read():
         restore_path="latest",
         claim_mode=ClaimMode.CLAIM,
         ignore_unclaimed_state=True,
+        history=7,
     )
     assert set(ALL) == KEYS, "each key is read, and each that is read is tried here"
 

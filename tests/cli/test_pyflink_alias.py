@@ -118,8 +118,8 @@ class TestWhatBeadlineLacks:
                 "pyflink.datastream.connectors.pulsar is not supported by Beadline yet: this connector comes",
             ),
             (
-                "from pyflink.datastream.connectors import FlinkKinesisConsumer",
-                "pyflink.datastream.connectors.FlinkKinesisConsumer is not supported by Beadline yet: this connector",
+                "from pyflink.datastream.connectors import RMQSource",
+                "pyflink.datastream.connectors.RMQSource is not supported by Beadline yet: this connector",
             ),
             (
                 "from pyflink.datastream.connectors import FileCompactor",

@@ -157,8 +157,8 @@ def test_a_view_is_one_sealed_step_however_much_is_merged(counting: JobMaster) -
         step = view.snapshot.step
         until(counting, lambda step=step: step_of(counting) > step + 20)  # a merge or two, with all that they delete
         assert counting.truth is not None
-        assert counting._running is not None
-        needed = counting.truth.book.live_files() | counting._running.checkpoints.registry.files()
+        assert counting.running is not None
+        needed = counting.truth.book.live_files() | counting.running.checkpoints.registry.files()
         outlived += len(view.snapshot.files() - needed)
         assert counts(view.snapshot) == dict.fromkeys(range(KEYS), step)
         view.close()

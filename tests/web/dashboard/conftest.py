@@ -32,9 +32,10 @@ SIZES = {"laptop": (1366, 860), "phone": (390, 844)}
 _GIVEN_UP = "net::ERR_ABORTED"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for all tests of this process."""
+    """One browser for all tests of a module. While it is there an event loop runs in this thread, and other modules may
+    want one of their own."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine")

@@ -250,7 +250,7 @@ def with_history(
     }
     how = CheckpointConfig(True, 10_000, storage="filesystem", directory="file:///home/ann/checkpoints")
     strategy = "fixed delay, 10 attempts, 1 s"
-    record.settings = Settings(False, 4, strategy, "rocksdb", options, {"topic": "clicks"}, how)
+    record.settings = Settings(False, 4, strategy, "rocksdb", options, parameters={"topic": "clicks"}, checkpoints=how)
     record.step, record.records = record.steps[-1].step, 118_234_567
     record.records_per_second, record.attempt, record.restarts, record.rerun_steps = 15_480.5, 2, 1, 3
     record.keys = sum(each.total("keys") for each in vertices)
