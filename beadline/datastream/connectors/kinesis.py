@@ -3,6 +3,13 @@
 It needs ``pip install 'beadline[kinesis]'``, and no jar.
 """
 
+from beadline.api.function import SourceFunction as SourceFunction
+from beadline.common.serialization import DeserializationSchema as DeserializationSchema
+from beadline.common.serialization import SerializationSchema as SerializationSchema
+from beadline.common.watermark_strategy import (
+    AssignerWithPeriodicWatermarksWrapper as AssignerWithPeriodicWatermarksWrapper,
+)
+from beadline.datastream.connectors.base import Sink as Sink
 from beadline.datastream.connectors.kinesis_sink import (
     KinesisFirehoseSink,
     KinesisFirehoseSinkBuilder,
@@ -16,6 +23,7 @@ from beadline.datastream.connectors.kinesis_source import (
     KinesisShardAssigner,
     KinesisStreamsSource,
     KinesisStreamsSourceBuilder,
+    WatermarkTracker,
 )
 
 __all__ = [
@@ -29,4 +37,5 @@ __all__ = [
     "KinesisStreamsSource",
     "KinesisStreamsSourceBuilder",
     "PartitionKeyGenerator",
+    "WatermarkTracker",
 ]

@@ -46,6 +46,16 @@ class KinesisDeserializationSchema:
         )
 
 
+class WatermarkTracker:
+    """Keeps the watermarks of shards together, in PyFlink 1.x. Here watermarks are aligned by the strategy."""
+
+    @staticmethod
+    def job_manager_watermark_tracker(
+        aggregate_name: str, log_accumulator_interval_millis: int = -1
+    ) -> WatermarkTracker:
+        return WatermarkTracker()
+
+
 class FlinkKinesisConsumer(Source, SourceFunction):
     """Reads streams of Kinesis, for programs of PyFlink 1.x: ``env.add_source(FlinkKinesisConsumer(…))``.
 
@@ -84,6 +94,18 @@ class FlinkKinesisConsumer(Source, SourceFunction):
 
     def set_shard_assigner(self, shard_assigner: KinesisShardAssigner) -> FlinkKinesisConsumer:
         return self
+
+    def set_periodic_watermark_assigner(self, periodic_watermark_assigner: Any) -> FlinkKinesisConsumer:
+        raise UnsupportedFeatureError(
+            "set_periodic_watermark_assigner() takes an object of Java's: use "
+            "stream.assign_timestamps_and_watermarks(WatermarkStrategy…) right after add_source()."
+        )
+
+    def set_watermark_tracker(self, watermark_tracker: WatermarkTracker) -> FlinkKinesisConsumer:
+        raise UnsupportedFeatureError(
+            "set_watermark_tracker() is not supported: WatermarkStrategy.with_watermark_alignment(group, drift) keeps "
+            "shards together."
+        )
 
     def get_produced_type(self) -> TypeInformation:
         return self._schema.get_produced_type()
