@@ -65,8 +65,8 @@ class Checkpoints:
         self.stopped_with: CheckpointKind | None = None
         self.stop_point: tuple[int, str] | None = None
         self._storage = home.storage
-        # One of an earlier driver that can't be read stays as it is: somebody may repair it.
-        self._earlier = frozenset(listed.checkpoint_id for listed in home.storage.completed())
+        # Up to here checkpoints are of earlier drivers. One that can't be read stays as it is: somebody may repair it.
+        self._earlier = home.storage.highest_number()
         self._records = records
         self._sinks = sinks
         self._clock = clock
@@ -302,7 +302,7 @@ class Checkpoints:
                     self._storage.discard(record.stored.pointer)
                 freed |= self.discard(record.id)
         for listed in self._storage.completed():
-            if listed.checkpoint_id > id and listed.checkpoint_id not in self._earlier:
+            if listed.checkpoint_id > max(id, self._earlier):
                 self._storage.discard(listed.pointer)
         self._storage.check()
         return freed
