@@ -44,6 +44,19 @@ class Store:
 
 
 @contextlib.contextmanager
+def aws_server() -> Iterator[str]:
+    """A server that speaks like Amazon's services, and its address."""
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it tells of each request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"{host}:{port}"
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
 def object_store(patch: pytest.MonkeyPatch) -> Iterator[Store]:
     for name, value in {
         "AWS_ACCESS_KEY_ID": "any",
@@ -52,13 +65,7 @@ def object_store(patch: pytest.MonkeyPatch) -> Iterator[Store]:
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         patch.setenv(name, value)  # drivers get these too
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it tells of each request
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        client = boto3.client("s3", endpoint_url=f"http://{host}:{port}")
+    with aws_server() as address:
+        client = boto3.client("s3", endpoint_url=f"http://{address}")
         client.create_bucket(Bucket=BUCKET)
-        yield Store(client, urlencode({"endpoint_override": f"{host}:{port}", "scheme": "http"}))
-    finally:
-        server.stop()
+        yield Store(client, urlencode({"endpoint_override": address, "scheme": "http"}))

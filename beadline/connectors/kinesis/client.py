@@ -73,3 +73,16 @@ def make_client(service: str, properties: Mapping[str, str]) -> Any:
         verify=not trust_all,
         config=Config(retries={"mode": "standard", "max_attempts": 5}, connect_timeout=10, read_timeout=30),
     )
+
+
+def named(stream: str) -> dict[str, str]:
+    """The arguments that name a stream, which may be given as a name or as an ARN."""
+    if stream.startswith("arn:"):
+        return {"StreamARN": stream, "StreamName": stream.rpartition("/")[2]}
+    return {"StreamName": stream}
+
+
+def code_of(error: Exception) -> str:
+    """What AWS calls an error; empty if it does not come from there."""
+    response: Any = getattr(error, "response", None) or {}
+    return str(response.get("Error", {}).get("Code", ""))

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from beadline.connectors.kinesis.client import code_of, named
 from beadline.errors import InputError
 
 _LOG = logging.getLogger("beadline.kinesis")
@@ -76,7 +77,7 @@ class Streams:
 
     def _shards_of(self, stream: str) -> list[Shard]:
         found = []
-        more: dict[str, Any] = _named(stream)
+        more: dict[str, Any] = named(stream)
         while True:
             try:
                 answer = self._client.list_shards(**more)
@@ -102,7 +103,7 @@ class Streams:
         try:
             answer = self._client.get_records(ShardIterator=cursor.iterator, Limit=most)
         except Exception as error:
-            code = _code(error)
+            code = code_of(error)
             if code in _BUSY:
                 _LOG.info("%s is read too often; trying again in a moment", name)
                 return None
@@ -133,27 +134,16 @@ class Streams:
         if place[0] == TIME:
             where["Timestamp"] = place[1] / 1000
         try:
-            answer = self._client.get_shard_iterator(**_named(stream), ShardId=shard, ShardIteratorType=kind, **where)
+            answer = self._client.get_shard_iterator(**named(stream), ShardId=shard, ShardIteratorType=kind, **where)
         except Exception as error:
             raise _told(error, f"{stream}/{shard} can't be read {' '.join(map(str, place))}") from error
         iterator: str = answer["ShardIterator"]
         return iterator
 
 
-def _named(stream: str) -> dict[str, Any]:
-    if stream.startswith("arn:"):
-        return {"StreamARN": stream, "StreamName": stream.rpartition("/")[2]}
-    return {"StreamName": stream}
-
-
-def _code(error: Exception) -> str:
-    response: Any = getattr(error, "response", None) or {}
-    return str(response.get("Error", {}).get("Code", ""))
-
-
 def _told(error: Exception, what: str) -> Exception:
     """An error of Kinesis in words; anything that is no answer of AWS stays what it is."""
-    code = _code(error)
+    code = code_of(error)
     if code == "ResourceNotFoundException":
         return InputError(f"{what}: there is no such stream or shard in this region. {error}")
     if code or type(error).__module__.startswith("botocore"):

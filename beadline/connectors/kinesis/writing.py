@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from beadline.common.serialization import SerializationSchema
-from beadline.connectors.kinesis.client import make_client
+from beadline.connectors.kinesis.client import code_of, make_client, named
 from beadline.connectors.transactions import Entry, Log
 from beadline.errors import ConfigurationError, SerializationError
 
@@ -36,12 +36,17 @@ class RecordEncoder:
     def __init__(self, schema: SerializationSchema, key_of: Callable[[Any], str] | None) -> None:
         self._schema = schema
         self._key_of = key_of
+        self._serialize: Callable[[Any], Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_serialize": None}
 
     def __call__(self, records: list[Any], timestamps: list[int] | None) -> list[Any]:
-        serialize = self._schema.serializer()
+        if self._serialize is None:
+            self._serialize = self._schema.serializer()
         rows: list[Any] = []
         for record in records:
-            data = serialize(record)
+            data = self._serialize(record)
             if not isinstance(data, (bytes, bytearray)):
                 raise SerializationError(
                     f"{type(self._schema).__name__} must give bytes for Kinesis, got {data!r} for {record!r}."
@@ -123,15 +128,12 @@ class KinesisLog(AwsLog):
 
     service = "kinesis"
 
-    def _stream(self) -> dict[str, str]:
-        return {"StreamARN" if self.name.startswith("arn:") else "StreamName": self.name}
-
     def check(self) -> None:
-        _check(lambda: self.client().describe_stream_summary(**self._stream()), f"stream {self.name}")
+        _check(lambda: self.client().describe_stream_summary(**named(self.name)), f"stream {self.name}")
 
     def put(self, rows: list[Row], subtask: int) -> list[tuple[int, str]]:
         records = [{"Data": data, "PartitionKey": str(subtask) if key is None else key} for data, key in rows]
-        answer = self.client().put_records(**self._stream(), Records=records)
+        answer = self.client().put_records(**named(self.name), Records=records)
         return _refused(answer["Records"]) if answer.get("FailedRecordCount") else []
 
 
@@ -162,7 +164,6 @@ def _check(describe: Callable[[], Any], what: str) -> None:
     try:
         describe()
     except Exception as error:
-        code = (getattr(error, "response", None) or {}).get("Error", {}).get("Code")
-        if code == "ResourceNotFoundException":
+        if code_of(error) == "ResourceNotFoundException":
             raise ConfigurationError(f"there is no {what} in this region: make it first, or mend its name") from error
         raise

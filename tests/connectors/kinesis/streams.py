@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import boto3
-from moto.server import ThreadedMotoServer
+
+from tests.object_store import aws_server
 
 LOGIN = {
     "aws.region": "us-east-1",
@@ -65,11 +65,5 @@ class Service:
 
 @contextlib.contextmanager
 def running_service() -> Iterator[Service]:
-    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # it tells of each request
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield Service(f"http://{host}:{port}")
-    finally:
-        server.stop()
+    with aws_server() as address:
+        yield Service(f"http://{address}")
