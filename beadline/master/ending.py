@@ -32,7 +32,8 @@ def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
             home.leave()
         return bool(home.completed)
     if end.status is JobStatus.FINISHED:
-        home.note_finish(job.settings.clock())
+        stop = running.checkpoints.stop_point
+        home.note_finish(job.settings.clock(), stop[1] if stop is not None else "")
     lost = job.engine.loss is not None
     running.do(running.checkpoints.close(end, _LAST_CALLS_SECONDS if lost else None))
     resumable = running.checkpoints.is_resumable(end)
@@ -53,9 +54,15 @@ def without_last_checkpoint(error: BaseException) -> End:
     return End.SUSPENDED
 
 
-def how_to_resume(newest: str, claimed: bool) -> str:
-    """What to give to ``beadline run``. A snapshot that the job has claimed is not in the job's own folder."""
-    return f"-s {newest}" if claimed else f"-s {newest} (or -s latest)"
+def how_to_resume(newest: str | None, claimed: bool, running: Running | None) -> str | None:
+    """What to give to ``beadline run``. A snapshot that the job has claimed is not in the job's own folder; a savepoint
+    that it was to stop with comes before checkpoints, because it may have published."""
+    stop = running.checkpoints.stop_point if running is not None else None
+    if stop is not None:
+        return f"-s {stop[1]}, the savepoint that it was to stop with"
+    if newest is None or claimed:
+        return None if newest is None else f"-s {newest}"
+    return f"-s {newest} (or -s latest)"
 
 
 def engine_lost(job_name: str, loss: str, resume: str | None, durable: bool) -> EngineLostError:
@@ -79,4 +86,4 @@ def say_last_words(job_name: str, end: End, resume: str | None, durable: bool) -
     elif end is End.SUSPENDED and durable:
         _LOG.warning("job '%s' was stopped before it had a checkpoint: it can only start over", job_name)
     elif end in (End.CANCELLED, End.FAILED) and resume is not None:
-        _LOG.info("job '%s': %s, and its checkpoints are kept; resume it with %s", job_name, end.text, resume)
+        _LOG.info("job '%s': %s; it can be resumed with %s", job_name, end.text, resume)

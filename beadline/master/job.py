@@ -392,9 +392,9 @@ class JobMaster:
 
     def _end(self, end: End, error: BaseException | None) -> None:
         newest = self.last_checkpoint if self.kept else None
-        resume = how_to_resume(newest, newest == self.home.claimed) if newest is not None else None
+        resume = how_to_resume(newest, newest == self.home.claimed, self.running)
         if end is End.ENGINE_LOST:
             error = engine_lost(self.plan.job_name, str(error), resume, self.is_resumable)
-        nothing_left = end is End.SUSPENDED and not self.kept
+        nothing_left = end is End.SUSPENDED and resume is None
         self.end, self.error, self.status = end, error, JobStatus.CANCELED if nothing_left else end.status
         say_last_words(self.plan.job_name, end, resume, self.is_resumable)

@@ -3,6 +3,10 @@
 A job that has finished leaves a trace, a small file that says so. Without it nobody could tell it from a job that never
 ran: both have no checkpoints. The file is written before the checkpoints are removed, when all output is visible, so
 that a crash in between leaves one or the other. It counts unless a later driver has taken the job.
+
+A job that stops with a savepoint leaves it earlier: when the savepoint is complete, and before any of its output is
+visible. Systems outside take nothing back, so from then on nobody may go on from an older checkpoint. If the job fails
+all the same, and goes on, its next checkpoint makes that trace void.
 """
 
 from __future__ import annotations
@@ -17,21 +21,22 @@ from beadline.checkpoint.contents.metadata import program_from_json, program_to_
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, explained
 from beadline.checkpoint.directory.lookup import Listed, canonical, from_newest, list_job
 from beadline.checkpoint.ownership.holder import last_holder
-from beadline.checkpoint.ownership.lease import newest_claim
+from beadline.checkpoint.ownership.lease import claims_in
 from beadline.errors import JobFinishedError
 from beadline.graph.program import DEFAULT_JOB_NAME, Program
-from beadline.state.segments.files import entries_of, join, read_file, sync, write_file
+from beadline.state.segments.files import delete_file, entries_of, join, read_file, sync, write_file
 
 _SHOWN = 5
 _LONGEST_PROGRAM = 120
 ENDED = "ended"
-_FINISHED = "FINISHED"
+_FINISHED, _STOPPING = "FINISHED", "STOPPING"
 
 
 @dataclass(frozen=True)
 class Job:
     """A job that has left something in the directory: ``newest`` is its newest checkpoint that can be read, or the
-    newest if none can; None if it has finished. ``time`` is of that, in milliseconds."""
+    newest if none can; None if it has finished. ``time`` is of that, in milliseconds. ``savepoint``: what it was
+    stopped with, if it was; ``is_over``: all its output is visible."""
 
     folder: str
     job_id: str
@@ -39,10 +44,13 @@ class Job:
     program: Program
     time: int
     newest: Listed | None = None
+    savepoint: str = ""
+    is_over: bool = True
 
     @classmethod
     def that_finished(cls, folder: str, trace: Trace) -> Job:
-        return cls(folder, trace.job_id, trace.job_name, trace.program, trace.time)
+        savepoint, is_over = trace.savepoint, not trace.is_stopping
+        return cls(folder, trace.job_id, trace.job_name, trace.program, trace.time, None, savepoint, is_over)
 
     @property
     def has_finished(self) -> bool:
@@ -79,7 +87,7 @@ class Job:
 
     def _standing(self) -> str:
         if self.has_finished:
-            return "finished"
+            return f"stopped with {self.savepoint}" if self.savepoint else "finished"
         holder = last_holder(self.folder)
         if holder is None or holder.ended:
             return "ended"
@@ -143,12 +151,25 @@ def listing(jobs: Sequence[Job]) -> str:
 
 
 def refuse_finished(job: Job) -> None:
-    """A job that has finished has nothing to go on from."""
-    if job.has_finished:
-        raise JobFinishedError(
-            f"job '{job.name}' ({job.job_id}) finished at {time_text(job.time)}: there is nothing to go on from. Start "
-            "it without -s to run it again; if it was stopped with a savepoint, name that with -s PATH"
+    """A job that has finished has nothing to go on from; one that was stopped has its savepoint."""
+    if not job.has_finished:
+        return
+    who, again = f"job '{job.name}' ({job.job_id})", "Start it without -s to run it again"
+    if not job.is_over:
+        raise SnapshotError(
+            f"{who} was stopped with a savepoint at {time_text(job.time)}, and its driver died before all output was "
+            f"known to be visible. Go on from the savepoint with -s {job.savepoint}: that publishes the rest. From an "
+            "older checkpoint, output that is visible already would come a second time"
         )
+    if job.savepoint:
+        raise JobFinishedError(
+            f"{who} was stopped with a savepoint at {time_text(job.time)}: go on from there with -s {job.savepoint}. "
+            f"{again} from its beginning"
+        )
+    raise JobFinishedError(
+        f"{who} finished at {time_text(job.time)}: there is nothing to go on from. {again}; if it was stopped with a "
+        "savepoint, name that with -s PATH"
+    )
 
 
 class CheckpointDirectory:
@@ -184,7 +205,11 @@ class CheckpointDirectory:
 
 @dataclass(frozen=True)
 class Trace:
-    """A job that has finished: when, in milliseconds, in which epoch, and whether the user chose its id."""
+    """A job that has finished: when, in milliseconds, in which epoch, and whether the user chose its id.
+
+    :ivar savepoint: what it was stopped with, if it was
+    :ivar checkpoint: the number of that, until all output is known to be visible: a newer checkpoint makes it void
+    """
 
     job_id: str
     job_name: str
@@ -192,6 +217,12 @@ class Trace:
     time: int
     epoch: int
     chosen_id: bool = False
+    savepoint: str = ""
+    checkpoint: int | None = None
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.checkpoint is not None
 
 
 def trace_path(folder: str) -> str:
@@ -203,21 +234,33 @@ def write_trace(folder: str, trace: Trace) -> None:
     written = {
         "job_id": trace.job_id,
         "job_name": trace.job_name,
-        "status": _FINISHED,
+        "status": _STOPPING if trace.is_stopping else _FINISHED,
         "time": trace.time,
         "at": time_text(trace.time),
         "epoch": trace.epoch,
         "chosen_id": trace.chosen_id,
+        "savepoint": trace.savepoint,
+        "checkpoint": trace.checkpoint,
         "program": program_to_json(trace.program),
     }
     write_file(trace_path(folder), json.dumps(written, indent=1).encode() + b"\n", durable=True)
     sync(folder)
 
 
-def read_trace(folder: str) -> Trace | None:
-    """The trace in a job's folder; None if the job has not finished, or a later driver has taken it."""
+def drop_trace(folder: str) -> None:
+    """The job has not finished after all."""
+    delete_file(trace_path(folder))
+    sync(folder)
+
+
+def read_trace(folder: str, before: int | None = None) -> Trace | None:
+    """The trace in a job's folder; None if the job has not finished, has gone on since, or a later driver has taken it.
+
+    :param before: whose epoch does not count, nor those after it
+    """
     try:
         read: dict[str, Any] = json.loads(read_file(trace_path(folder)))
+        checkpoint = read.get("checkpoint")
         trace = Trace(
             str(read["job_id"]),
             str(read["job_name"]),
@@ -225,6 +268,8 @@ def read_trace(folder: str) -> Trace | None:
             int(read["time"]),
             int(read["epoch"]),
             bool(read["chosen_id"]),
+            str(read.get("savepoint") or ""),
+            int(checkpoint) if checkpoint is not None else None,
         )
     except FileNotFoundError:
         return None
@@ -232,8 +277,11 @@ def read_trace(folder: str) -> Trace | None:
         return None  # nothing that Beadline wrote
     except OSError as error:
         raise SnapshotError(f"can't tell whether the job in {folder} has finished: {error}") from error
-    claim = newest_claim(folder)
-    return trace if claim is None or claim.epoch <= trace.epoch else None
+    epochs = (claim.epoch for claim in claims_in(folder))
+    if max((epoch for epoch in epochs if before is None or epoch < before), default=0) > trace.epoch:
+        return None
+    newest = next(from_newest(folder), None) if trace.checkpoint is not None else None
+    return None if newest is not None and newest.checkpoint_id > (trace.checkpoint or 0) else trace
 
 
 def time_text(milliseconds: int) -> str:

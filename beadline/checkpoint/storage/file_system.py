@@ -10,7 +10,8 @@ A job's folder looks as in Flink::
         beat-…               whether that driver is alive, see beadline.checkpoint.ownership.holder
         history              what has happened to the job, for people, see beadline.master.reporting.news
         history-…            its checkpoints and failures, likewise, see beadline.master.reporting.chronicle
-        ended                the job has finished, see beadline.checkpoint.directory.jobs: nothing else is left then
+        ended                the job has finished, see beadline.checkpoint.directory.jobs: nothing else is left then;
+                             or it is about to, and publishes what it was stopped with
 
 A checkpoint completes in this order: everything it needs is durable; then its folder, made under another name, appears
 as ``chk-N`` in one rename. A crash at any moment leaves the old checkpoints and at most files that look unfinished.
@@ -29,7 +30,15 @@ from beadline.checkpoint.cleanup import disposal
 from beadline.checkpoint.cleanup.removal import HISTORY, OUTPUT, PAGE, STAGED, orphans_in, remove_job, remove_known
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind, explained
-from beadline.checkpoint.directory.jobs import CheckpointDirectory, Trace
+from beadline.checkpoint.directory.jobs import (
+    CheckpointDirectory,
+    Job,
+    Trace,
+    drop_trace,
+    read_trace,
+    refuse_finished,
+    write_trace,
+)
 from beadline.checkpoint.directory.lookup import CHECKPOINT, Listed, folder_of, read_snapshot
 from beadline.checkpoint.ownership.lease import Lease
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
@@ -95,9 +104,26 @@ class FileJobStorage(JobStorage):
     def begin(self, job_name: str, program: Program) -> None:
         disposal.job_begins(self._directory, self.job_id, job_name, program)
 
+    def refuse_if_stopped(self) -> None:
+        trace = read_trace(self.folder, before=self.epoch)
+        if trace is not None:
+            write_trace(self.folder, replace(trace, epoch=self.epoch))  # else this lease would make it void
+            refuse_finished(Job.that_finished(self.folder, trace))
+
     def leave_trace(self, trace: Trace) -> None:
         self.check()
         disposal.leave_trace(self._directory, trace)
+
+    def note_stop(self, trace: Trace) -> None:
+        """As a checkpoint is published: first the mark, then the last look. Whoever takes the lease later finds it."""
+        self.check()
+        write_trace(self.folder, trace)
+        if self._lease is not None:
+            self._lease.check_after_publishing()
+
+    def forget_stop(self) -> None:
+        self.check()
+        drop_trace(self.folder)
 
     def remove(self, comes_again: bool = False) -> bool:
         if self._is_fenced():

@@ -87,8 +87,18 @@ class JobStorage(ABC):
     def begin(self, job_name: str, program: Program) -> None:
         """From now on this is the run of the program that counts, and it has not finished."""
 
+    def refuse_if_stopped(self) -> None:
+        """Raise if the driver before this one has stopped the job, with a savepoint, before it was fenced."""
+
     def leave_trace(self, trace: Trace) -> None:
         """The job has finished: note it for drivers that would resume it."""
+
+    def note_stop(self, trace: Trace) -> None:
+        """The job is about to publish what it stops with. If this comes back, nobody resumes it from an older
+        checkpoint."""
+
+    def forget_stop(self) -> None:
+        """The job goes on after all."""
 
     @abstractmethod
     def remove(self, comes_again: bool = False) -> bool:

@@ -18,6 +18,7 @@ from beadline.checkpoint.coordinator.actions import (
     Action,
     CheckpointKind,
     Complete,
+    Discard,
     FailureReason,
     NotifyAborted,
     Take,
@@ -64,7 +65,7 @@ class Checkpoints:
         self.savepoints = savepoints
         self.stopped_with: CheckpointKind | None = None
         self.stop_point: tuple[int, str] | None = None
-        self._storage = home.storage
+        self._home, self._storage = home, home.storage
         # Up to here checkpoints are of earlier drivers. One that can't be read stays as it is: somebody may repair it.
         self._earlier = home.storage.highest_number()
         self._records = records
@@ -134,6 +135,8 @@ class Checkpoints:
             self._writing.write(record, event.snapshot)
 
     def written(self, event: Written) -> list[Action]:
+        """It is durable. If the job stops with it, that is noted before anybody hears of it: what it holds is about to
+        be visible. If that can't be noted, the job does not stop."""
         record = self._records.get(event.id)
         if record is not None:
             record.work, record.prepared, record.stored = None, None, event.stored
@@ -142,6 +145,13 @@ class Checkpoints:
         request = record.request if record is not None and event.savepoint else None
         form = request.format.name if request is not None else None
         pointer = event.stored.pointer
+        if record is not None and record.stops and self.coordinator.is_pending(event.id):
+            try:
+                self._home.note_stop(event.stored)
+            except SnapshotError as error:
+                forgotten = self._home.forget_stop()
+                undone = [Discard((event.id,))] if forgotten else []  # else somebody may be sent there
+                return undone + self.not_written(NotWritten(event.id, error, event.savepoint))
         return self.coordinator.written(event.id, now, size, full, pointer, operators=event.operators, format=form)
 
     def not_written(self, event: NotWritten) -> list[Action]:
@@ -199,7 +209,9 @@ class Checkpoints:
         elif request is not None:
             request.give(record.stored.pointer)
         if action.kind.commits:
-            self.stop_point = (action.id, record.stored.pointer) if action.kind.is_savepoint else None
+            if self.stop_point is not None:
+                self._home.forget_stop()  # it has gone on since
+            self.stop_point = (action.id, record.stored.pointer) if record.stops else None
         else:
             record.taken = None
         if action.kind.is_savepoint:

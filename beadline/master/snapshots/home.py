@@ -107,6 +107,7 @@ class Home:
         completed one more before it was fenced."""
         listed = self.storage.completed()
         if self._newest:
+            self.storage.refuse_if_stopped()
             self.pointer, self.start = self._newest_good(listed)
         elif self.start is not None and self.pointer is not None:
             self._check(self.pointer, self.start)
@@ -169,17 +170,41 @@ class Home:
 
     # -- the end
 
-    def note_finish(self, now: int) -> None:
+    def note_stop(self, stored: Stored) -> None:
+        """The savepoint that the job stops with is complete. Call it before any of its output is visible: from then on
+        nobody may go on from an older checkpoint.
+
+        :raises SnapshotError: it could not be noted, so that the job must not stop
+        """
+        saved = stored.snapshot
+        try:
+            self._leave(self.storage.note_stop, saved.timestamp, stored.pointer, saved.checkpoint_id)
+        except OSError as error:
+            raise SnapshotError(
+                f"the job can't note in its folder that it stops with {stored.pointer}: {error}"
+            ) from error
+
+    def forget_stop(self) -> bool:
+        """The job goes on after all; gives whether nobody will be sent to the savepoint."""
+        try:
+            self.storage.forget_stop()
+        except (BeadlineError, OSError) as error:
+            _LOG.warning("the job goes on, but could not remove the note that it was stopped: %s", error)
+            return False
+        return True
+
+    def note_finish(self, now: int, savepoint: str = "") -> None:
         """The job has finished and all its output is visible. Call it before anything is removed: a crash in between
         must not look as if the job had never run."""
-        if not self._settings.enabled:
-            return  # without checkpoints nobody resumes it
-        chosen = self._settings.job_id is not None
-        trace = Trace(self.job_id, self._job_name, self._program, now, self.storage.epoch, chosen)
         try:
-            self.storage.leave_trace(trace)
+            self._leave(self.storage.leave_trace, now, savepoint)
         except (BeadlineError, OSError) as error:
             _LOG.warning("the job has finished, but could not record that: %s", error)
+
+    def _leave(self, leave: Callable[[Trace], None], now: int, savepoint: str, checkpoint: int | None = None) -> None:
+        if self._settings.enabled:  # without checkpoints nobody resumes it
+            chosen, epoch = self._settings.job_id is not None, self.storage.epoch
+            leave(Trace(self.job_id, self._job_name, self._program, now, epoch, chosen, savepoint, checkpoint))
 
     def leave(self) -> None:
         """The job did not begin. What it was to start from stays as it is."""
@@ -267,10 +292,12 @@ def _latest(
     else:
         job = _with_id(directory, job_id)
     claim = newest_claim(job.folder)
+    holder = None if job.has_finished and job.is_over else holder_of(job.folder, pause=pause)
+    if holder is not None and job.has_finished:
+        raise SnapshotError(f"job '{job.name}' ({job.job_id}) is about to stop, and still runs: {holder}. Wait for it")
     refuse_finished(job)
     snapshot, newest = job.snapshot, job.newest
     assert newest is not None
-    holder = holder_of(job.folder, pause=pause)
     if holder is not None:
         raise SnapshotError(
             f"'latest' is a checkpoint of job '{job.name}' ({job.job_id}), which still runs: {holder}. Stop that "

@@ -64,6 +64,11 @@ class Record:
     claimed: bool = False
 
     @property
+    def stops(self) -> bool:
+        """Whether the job ends with it, and it publishes."""
+        return self.kind.is_savepoint and self.kind.commits
+
+    @property
     def unheard(self) -> Stored | None:
         """Where it is, if a thread has made it durable and the job has not heard of that yet."""
         work = self.work

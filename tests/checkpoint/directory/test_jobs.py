@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from beadline.checkpoint.directory.jobs import (
     write_trace,
 )
 from beadline.checkpoint.directory.lookup import Listed
-from beadline.checkpoint.ownership.lease import Lease
+from beadline.checkpoint.ownership.lease import Fenced, Lease
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.errors import JobFinishedError
 from beadline.graph.program import DEFAULT_JOB_NAME, Program
@@ -135,7 +136,7 @@ def storage(directory: CheckpointDirectory) -> FileJobStorage:
     return FileJobStorage(directory, "a")
 
 
-def trace(job_id: str, program: Program = ORDERS, epoch: int = 1, **more: bool) -> Trace:
+def trace(job_id: str, program: Program = ORDERS, epoch: int = 1, **more: Any) -> Trace:
     return Trace(job_id, "orders", program, 5000, epoch, **more)
 
 
@@ -205,6 +206,81 @@ def test_a_trace_counts_more_than_checkpoints_that_nobody_could_remove(
     storage.leave_trace(trace("a"))
     (found,) = directory.jobs()
     assert found.has_finished
+
+
+def test_a_job_that_stops_sends_everybody_to_its_savepoint(
+    directory: CheckpointDirectory, storage: FileJobStorage
+) -> None:
+    """What it stopped with may be visible, and the older checkpoint would bring it again."""
+    storage.acquire()
+    storage.write(make_snapshot(1, storage.prepare(), "a", program=ORDERS))
+    storage.note_stop(trace("a", savepoint="/sp/savepoint-a-1", checkpoint=2))
+    assert read_trace(storage.folder) == trace("a", savepoint="/sp/savepoint-a-1", checkpoint=2)
+    (found,) = directory.jobs()
+    assert found.line().endswith("stopped with /sp/savepoint-a-1")
+    with pytest.raises(SnapshotError, match="Go on from the savepoint with -s /sp/savepoint-a-1"):
+        refuse_finished(found)
+    storage.leave_trace(trace("a", savepoint="/sp/savepoint-a-1"))
+    (found,) = directory.jobs()
+    with pytest.raises(JobFinishedError, match="go on from there with -s /sp/savepoint-a-1"):
+        refuse_finished(found)
+
+
+def test_a_job_that_went_on_has_not_stopped(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
+    """It failed when it published, and its next checkpoint holds more than the savepoint."""
+    storage.acquire()
+    storage.note_stop(trace("a", savepoint="/sp/savepoint-a-1", checkpoint=2))
+    newer = storage.write(make_snapshot(3, storage.prepare(), "a", program=ORDERS))
+    (found,) = directory.jobs()
+    assert found.newest is not None
+    assert found.newest.pointer == newer.pointer
+    storage.discard(newer.pointer)
+    assert read_trace(storage.folder) is not None
+    storage.forget_stop()
+    assert directory.jobs() == []
+
+
+def test_a_driver_that_takes_a_job_while_it_stops(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
+    """It had found a checkpoint to go on from before the other one noted the stop."""
+    storage.acquire()
+    storage.write(make_snapshot(1, storage.prepare(), "a", program=ORDERS))
+    storage.note_stop(trace("a", savepoint="/sp/savepoint-a-1", checkpoint=2))
+    for epoch in (2, 3):
+        taker = FileJobStorage(directory, "a")
+        taker.acquire()
+        assert taker.epoch == epoch
+        with pytest.raises(SnapshotError, match="-s /sp/savepoint-a-1"):
+            taker.refuse_if_stopped()
+        assert read_trace(storage.folder) is not None, "the next one must find it too"
+
+
+def test_a_fenced_driver_does_not_stop_the_job(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
+    storage.acquire()
+    FileJobStorage(directory, "a").acquire()
+    with pytest.raises(Fenced):
+        storage.note_stop(trace("a", savepoint="/sp/savepoint-a-1", checkpoint=2))
+
+
+def test_a_trace_of_an_earlier_version(directory: CheckpointDirectory, storage: FileJobStorage) -> None:
+    storage.acquire()
+    write_trace(storage.folder, trace("a"))
+    path = Path(storage.folder, "ended")
+    written = json.loads(path.read_text())
+    del written["savepoint"], written["checkpoint"]
+    path.write_text(json.dumps(written))
+    assert read_trace(storage.folder) == trace("a")
+
+
+def test_a_job_that_stops_is_left_alone_while_its_driver_is_at_it(
+    directory: CheckpointDirectory, storage: FileJobStorage
+) -> None:
+    storage.acquire()
+    storage.note_stop(trace("a", savepoint="/sp/savepoint-a-1", checkpoint=2))
+    job_begins(directory, "new", "orders", ORDERS)
+    assert read_trace(storage.folder) is not None
+    storage.let_go()
+    job_begins(directory, "new", "orders", ORDERS)
+    assert os.listdir(directory.path) == []
 
 
 def test_traces_do_not_pile_up(directory: CheckpointDirectory, storage: FileJobStorage) -> None:

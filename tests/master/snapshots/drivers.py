@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.storage import file_system as file_storage
@@ -84,6 +85,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "taking output back": (FileCommitter, "restore"),
     "dropping orphans": (Home, "drop_orphans"),
     # the end
+    "noting the stop": (Home, "note_stop"),
     "noting the finish": (Home, "note_finish"),
     "closing checkpoints": (Checkpoints, "close"),
     "closing sinks": (Sinks, "close"),
@@ -109,6 +111,7 @@ FENCED = 3
 FAILED = 4
 FINISHED_BEFORE = 5
 HANGS = 6
+REFUSED = 7
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,9 @@ def drive(given: Drive) -> None:
         master = JobMaster(plan, LocalEngine(), settings_of(given.folder, **options), watchers=[hear])
     except JobFinishedError:
         os._exit(FINISHED_BEFORE)
+    except SnapshotError as refusal:
+        (given.folder / "refusal").write_text(str(refusal))
+        os._exit(REFUSED)
     except OSError:
         os._exit(FAILED)
     master.start()

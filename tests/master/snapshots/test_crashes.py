@@ -18,7 +18,7 @@ from beadline.checkpoint.directory.lookup import list_job, read_snapshot
 from beadline.checkpoint.storage.durable import verify
 from beadline.connectors.files import RollingPolicy
 from tests.master.snapshots import drivers
-from tests.master.snapshots.drivers import FAILED, FENCED, FILES, FINISHED_BEFORE, KILLED, POINTS, Drive, Trap
+from tests.master.snapshots.drivers import FAILED, FENCED, FILES, FINISHED_BEFORE, KILLED, POINTS, REFUSED, Drive, Trap
 from tests.master.snapshots.local_jobs import rows, rows_in, staged_files
 from tests.nightly import NIGHTLY, pairs, seeds
 
@@ -36,7 +36,7 @@ RESTORING = (
     "taking output back",
     "dropping orphans",
 )
-SAVING = ("making output portable", "writing a savepoint", "the savepoint's appearance")
+SAVING = ("making output portable", "writing a savepoint", "the savepoint's appearance", "noting the stop")
 
 
 class World:
@@ -68,7 +68,7 @@ class World:
 
     def run(self, *traps: Trap, path: str | None = None) -> int:
         code = drivers.ended(self.start(*traps, path=path))
-        assert code in (KILLED, 0, FAILED, FINISHED_BEFORE)
+        assert code in (KILLED, 0, FAILED, FINISHED_BEFORE, REFUSED)
         self.check()
         return code
 
@@ -218,10 +218,14 @@ def test_a_death_while_the_job_stops_with_a_savepoint(trap: Trap, from_savepoint
     if found and from_savepoint:
         assert world.run(Trap("after restoring sinks"), path=found[0]) == KILLED
         assert world.run(path=found[0]) == 0
-    elif world.finished:  # it was stopped, so it is over
-        assert world.run() == FINISHED_BEFORE
-        assert world.seen() == rows(16)
-        return
+    elif world.finished:  # it was stopped: nobody goes back behind that
+        code = world.run()
+        if code == FINISHED_BEFORE:
+            assert world.seen() == rows(16)
+            return
+        assert code == REFUSED
+        assert f"-s {found[0]}" in (tmp_path / "refusal").read_text()
+        assert world.run(path=found[0]) == 0
     else:
         assert world.run() == 0
     assert world.seen() == rows(world.drive.records)

@@ -1,0 +1,144 @@
+"""A job that stops with a savepoint, and is killed before it has ended: nobody goes back behind the savepoint."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beadline.checkpoint.ends import End
+from beadline.connectors.transactions import TransactionalSink
+from tests.connectors.transactions.ledger import Ledger, abort_all, as_text, visible
+from tests.master.snapshots import local_jobs
+from tests.master.snapshots.drivers import FINISHED_BEFORE, KILLED, REFUSED, Trap
+from tests.master.snapshots.local_jobs import LocalJob, rows
+from tests.master.snapshots.test_crashes import World
+from tests.master.snapshots.test_outside_crashes import Outside
+from tests.master.snapshots.troubles import fails, until
+
+SAVED = "after the savepoint's appearance"
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where transactions go."""
+    folder = tmp_path / "out"
+    (folder / ".pending").mkdir(parents=True)
+    monkeypatch.setattr(
+        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
+    )
+    return folder
+
+
+def note_of(folder: Path) -> dict[str, Any] | None:
+    """What the one job below a folder says of its end."""
+    found = list((folder / "checkpoints").glob("*/ended"))
+    return json.loads(found[0].read_text()) if found else None
+
+
+@pytest.mark.parametrize("same_id", [False, True], ids=["another id", "the same id"])
+@pytest.mark.parametrize("point", ["after noting the stop", "after publishing", "before noting the finish"])
+def test_nothing_comes_twice_from_a_driver_that_was_killed_while_it_stopped(
+    point: str, same_id: bool, tmp_path: Path
+) -> None:
+    options = {"job_id": "orders"} if same_id else {}
+    world = Outside(tmp_path, "transactions", stop=16, checkpoints=options)
+    assert world.run(Trap(point, since=SAVED)) == KILLED
+    assert world.seen() == rows(8 if point == "after noting the stop" else 16)
+    (savepoint,) = map(str, (tmp_path / "savepoints").glob("savepoint-*"))
+    world = Outside(tmp_path, "transactions", checkpoints=options)
+    assert world.run() == REFUSED
+    assert f"-s {savepoint}" in (tmp_path / "refusal").read_text()
+    assert world.run(path=savepoint) == 0
+    assert world.seen() == rows(24)
+    assert abort_all(tmp_path / "out") == 0, "nothing is left open"
+    assert world.run() == FINISHED_BEFORE
+
+
+def test_the_new_job_of_the_same_id_publishes_files_that_the_savepoint_names(tmp_path: Path) -> None:
+    """It makes room for itself in the job's folder, and the hidden files are needed all the same."""
+    world = World(tmp_path, stop=16, checkpoints={"job_id": "orders"}, consumes=True)
+    assert world.run(Trap("after noting the stop", since=SAVED)) == KILLED
+    assert world.seen() == rows(8)
+    (savepoint,) = map(str, (tmp_path / "savepoints").glob("savepoint-*"))
+    world = World(tmp_path, checkpoints={"job_id": "orders"}, consumes=True)
+    assert world.run() == REFUSED
+    assert world.run(path=savepoint) == 0
+    assert world.seen() == rows(24)
+
+
+def test_a_job_that_can_not_note_the_stop_goes_on(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    job.step()
+    write = "beadline.checkpoint.storage.file_system.write_trace"
+    monkeypatch.setattr(write, fails(1, OSError("no space left"), None))
+    answer = job.stop(tmp_path / "savepoints")
+    assert "can't note in its folder that it stops with" in str(answer.exception(20))
+    assert "no space left" in str(answer.exception(20))
+    assert sorted(visible(out)) == rows(3), "nothing of it was published"
+    assert list((tmp_path / "savepoints").iterdir()) == []
+    assert note_of(tmp_path) is None
+    job.step()
+    job.checkpoint()
+    assert sorted(visible(out)) == rows(9)
+    assert job.finish() is End.FINISHED
+    note = note_of(tmp_path)
+    assert note is not None
+    assert (note["status"], note["savepoint"]) == ("FINISHED", "")
+
+
+def test_the_note_of_a_job_that_was_stopped_names_the_savepoint(out: Path, tmp_path: Path) -> None:
+    job = LocalJob(tmp_path)
+    job.step()
+    savepoint = job.stop(tmp_path / "savepoints").result(20)
+    assert job.ended() is End.STOPPED
+    note = note_of(tmp_path)
+    assert note is not None
+    assert (note["status"], note["savepoint"], note["checkpoint"]) == ("FINISHED", savepoint, None)
+
+
+def test_a_job_that_goes_on_after_a_stop_takes_the_note_back(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    job.step()
+    monkeypatch.setattr(Ledger, "commit", fails(1, OSError("the system is away for a moment"), Ledger.commit))
+    assert job.stop(tmp_path / "savepoints").exception(20) is not None
+    note = note_of(tmp_path)
+    assert note is not None
+    assert note["status"] == "STOPPING"
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.step()
+    job.checkpoint()
+    assert note_of(tmp_path) is None
+    assert sorted(visible(out)) == rows(9)
+    job.cancel()
+
+
+def test_a_job_that_ends_before_it_could_go_on_names_the_savepoint(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark is lost while the stop publishes: the checkpoints are kept, and are not what to go on from."""
+    caplog.set_level(logging.INFO, "beadline")
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    job.step()
+
+    def lost(ledger: Ledger, handle: Any) -> Any:
+        job.engine.lost = "the JVM has died"
+        raise OSError("no answer")
+
+    monkeypatch.setattr(Ledger, "commit", lost)
+    job.stop(tmp_path / "savepoints").exception(20)
+    assert job.ended() is End.ENGINE_LOST
+    (savepoint,) = (tmp_path / "savepoints").iterdir()
+    assert f"-s {savepoint}, the savepoint that it was to stop with" in str(job.master.error)
+    assert "latest" not in str(job.master.error)
