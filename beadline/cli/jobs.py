@@ -18,7 +18,6 @@ from beadline.cli.client import (
     UnreachableError,
     driver_at,
     drivers,
-    find_job,
 )
 from beadline.cli.ended import EndedJob, find_any
 from beadline.cli.output import (
@@ -35,7 +34,7 @@ from beadline.cli.output import (
     size,
     table,
 )
-from beadline.cli.triggering import SavepointFormat, Yarn, refuse_yarn, take_savepoint
+from beadline.cli.triggering import SavepointFormat, Yarn, find_job_in, take_savepoint
 
 _SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
 _ENDED = frozenset({"FINISHED", "CANCELED", "FAILED", "SUSPENDED"})
@@ -166,7 +165,8 @@ def _facts(
     )
     if own:
         yield "program", plain(own.get("script") or "a program without a file")
-        yield "engine", f"{own.get('engine')}, process {own.get('pid')}"
+        application = f", application {own['application']}" if own.get("application") else ""
+        yield "engine", f"{own.get('engine')}, process {own.get('pid')}{application}"
         yield "guarantee", plain(own.get("guarantee") or "–")
         yield "step", f"{number(own.get('step'))}, {number(own.get('records'))} records read"
         behind = "" if own.get("lag") is None else f", {number(own['lag'])} waiting"
@@ -238,7 +238,7 @@ def with_directory(args: list[str]) -> list[str]:
 
 def _names_a_job(args: list[str]) -> bool:
     """Whether one of the arguments is neither an option nor the value of one."""
-    value_of = ("-m", "--jobmanager", "-yid", "--type")
+    value_of = ("-m", "--jobmanager", "-yid", "--yarnapplicationId", "--type", "-type")
     return any(
         not each.startswith("-") and (index == 0 or args[index - 1] not in value_of) for index, each in enumerate(args)
     )
@@ -262,9 +262,8 @@ def cancel(
     yarn: Yarn = None,
 ) -> None:
     """Cancel a job: it stops at once and commits nothing more. `beadline stop` ends one in good order."""
-    refuse_yarn(yarn)
     with problems_told("The job is being cancelled."):
-        found = find_job(job, address)
+        found = find_job_in(yarn, job, address)
         if directory is not None:
             where = f" to {directory}" if directory else " to default savepoint directory"
             _say(as_json, f"Cancelling job {found.job_id} with savepoint{where}.")
@@ -306,15 +305,14 @@ def stop(
     yarn: Yarn = None,
 ) -> None:
     """Stop a job with a savepoint: its output so far is committed. Don't drain a job that is to go on later."""
-    from beadline.cli.triggering import stop_with_savepoint
+    from beadline.cli.triggering import absolute, stop_with_savepoint
 
-    refuse_yarn(yarn)
     with problems_told("The job goes on with stopping."):
-        found = find_job(job, address)
+        found = find_job_in(yarn, job, address)
         what = "Draining job" if drain else "Suspending job"
         _say(as_json, f'{what} "{found.job_id}" with a {format.upper()} savepoint.')
         if detached:
-            request = found.stop(directory, format.upper(), drain)
+            request = found.stop(absolute(directory), format.upper(), drain)
             _say(as_json, f"Triggered stop with savepoint, request {request}.")
             if as_json:
                 show_json({"job_id": found.job_id, "request_id": request})

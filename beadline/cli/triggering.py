@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from beadline.cli.client import Address, Job, RefusedError, RunningJob, UnreachableError, find_job
-from beadline.cli.output import FAILED, AsJson, CommandError, problems_told, show_json
+from beadline.cli.output import FAILED, NO_SUCH_JOB, AsJson, CommandError, problems_told, show_json
 
 _FORMATS = ("canonical", "native")
 _NO_DIRECTORY = "execution.checkpointing.savepoint-dir"
@@ -33,16 +33,15 @@ SavepointFormat: TypeAlias = Annotated[
         help="Of the savepoint: canonical (tables that any tool can read) or native (faster).",
     ),
 ]
-Yarn: TypeAlias = Annotated[str | None, typer.Option("-yid", "--yarnapplicationId", hidden=True)]
-
-
-def refuse_yarn(application: str | None) -> None:
-    """Flink's jobs on YARN are found through it; ours are found through the registry, wherever Spark runs."""
-    if application is not None:
-        raise typer.BadParameter(
-            f"-yid {application} names a YARN application of Flink. A job of Beadline is found by its id alone: leave "
-            "-yid out, or give the address of a driver on another machine with -m HOST:PORT."
-        )
+Yarn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "-yid",
+        "--yarnapplicationId",
+        metavar="APPLICATION",
+        help="The application of YARN, or of Spark elsewhere, that the job must run in. Not needed to find it.",
+    ),
+]
 
 
 def trigger(
@@ -62,9 +61,8 @@ def trigger(
     yarn: Yarn = None,
 ) -> None:
     """Take a savepoint of a running job. The job goes on."""
-    refuse_yarn(yarn)
     with problems_told("The savepoint goes on being written."):
-        found = find_job(job, address)
+        found = find_job_in(yarn, job, address)
         if not as_json:
             typer.echo(f"Triggering savepoint for job {found.job_id}.")
         if detached:
@@ -105,6 +103,22 @@ def checkpoint(
 
 
 # -- for this and other commands
+
+
+def find_job_in(application: str | None, job: str, address: str | None = None) -> RunningJob:
+    """The job, for a command that may change it. Flink finds a job on YARN through its application. Here the id is
+    enough, and an application that was named as well must be the one that the job runs in."""
+    found = find_job(job, address)
+    if application is not None:
+        actual = found.get("/beadline").get("application")
+        if actual != application:
+            where = f"runs in {actual}" if actual else "runs without Spark, and so in no application"
+            raise CommandError(
+                f"job {found.job_id} {where}, and not in {application}: nothing was done. Correct -yid, or leave it "
+                "out: the id of a job is enough to find it.",
+                NO_SUCH_JOB,
+            )
+    return found
 
 
 def take_savepoint(job: RunningJob, directory: str | None, format: str, cancel: bool = False) -> str:

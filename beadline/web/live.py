@@ -69,6 +69,7 @@ class _Recorder:
             ended_at=master.ended_at or None,
             version=beadline.__version__,
             engine=_engine(master.job.engine),
+            application=master.job.engine.application,
             slots=master.job.engine.slots,
             guarantee=str(master.guarantee),
             script=plan.program.script,

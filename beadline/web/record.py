@@ -315,6 +315,7 @@ class JobRecord(Plain):
     """A job at one moment, ``now``.
 
     :ivar state: Flink's word for it: RUNNING, RESTARTING, FINISHED, …; ``life`` is ours, which is finer
+    :ivar application: what Spark, and YARN with it, calls the application that it runs in
     :ivar attempt: the number of the present execution, from 1
     :ivar records: how many its sources have read in all, also before a restart of the driver
     :ivar rerun_steps: steps that were run again: because the engine gave up on one, or after a failure
@@ -330,6 +331,7 @@ class JobRecord(Plain):
     ended_at: int | None = None
     version: str = ""
     engine: str = ""
+    application: str | None = None
     slots: int = 1
     guarantee: str = ""
     script: str = ""

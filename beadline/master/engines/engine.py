@@ -61,6 +61,11 @@ class Engine(ABC):
     def one_machine(self) -> bool:
         """Whether the workers are on the driver's machine, and reach its files."""
 
+    @property
+    def application(self) -> str | None:
+        """What the cluster that lends the workers calls this user of it; None if there is no cluster."""
+        return None
+
     def warnings(self) -> list[str]:
         """Warnings about settings that hurt Beadline."""
         return []

@@ -68,12 +68,18 @@ class SparkEngine(Engine):
             self.session = session.newSession()
             for key, value in _STEP_SESSION.items():
                 self.session.conf.set(key, value)
+            self._application = str(self.context.applicationId)
         nothing_to_say.clear()
 
     @property
     def is_local(self) -> bool:
         """Whether driver and executors are one process, so that placement can't matter."""
         return is_local(self.user_session)
+
+    @property
+    def application(self) -> str:
+        """As Spark's pages, YARN and Kubernetes name it."""
+        return self._application
 
     @property
     def one_machine(self) -> bool:
@@ -134,7 +140,7 @@ class SparkEngine(Engine):
         return path.name
 
     def _add_once(self, path: str, add: Callable[[str], None]) -> None:
-        key = str(self.context.applicationId), os.path.basename(path)
+        key = self._application, os.path.basename(path)
         if key not in _added:
             with self._liveness.watched():
                 add(path)

@@ -17,6 +17,7 @@ def job(record: JobRecord) -> Json:
         "state": record.state,
         "life": record.life,
         "engine": record.engine,
+        "application": record.application,
         "guarantee": record.guarantee,
         "step": record.step,
         "records": record.records,
