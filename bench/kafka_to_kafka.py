@@ -1,11 +1,13 @@
 """Keyed sums from Kafka to Kafka, exactly once, with a checkpoint per second; the broker is on the same cores.
 
     python bench/kafka_to_kafka.py --records 2000000
-    python bench/kafka_to_kafka.py --spark org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0
+    python bench/kafka_to_kafka.py --spark .venv-spark/bin/python --spark-jars FOLDER
     python bench/kafka_to_kafka.py --pyflink .venv-pyflink/bin/python --jar flink-sql-connector-kafka-5.0.0-2.2.jar
 
 Beadline runs bench/pyflink_kafka_to_kafka.py, and so does PyFlink, with fewer records. Spark's own readStream and
-writeStream do the same, at least once. Every result is counted by a read_committed consumer. The last line is JSON.
+writeStream do the same, at least once. Their interpreter has PySpark, pandas and pyarrow, and may have another version
+of Spark, because connectors come out later; the folder has the jars of spark-sql-kafka-0-10 of that version and what
+they depend on. Every result is counted by a read_committed consumer. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -107,7 +109,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--local", action="store_true", help="also with the local engine")
-    parser.add_argument("--spark", metavar="PACKAGE", help="also with Spark's own streams, from this package of Maven")
+    parser.add_argument("--spark", metavar="PYTHON", help="also with Spark's own streams: the interpreter that has it")
+    parser.add_argument("--spark-jars", metavar="FOLDER", help="Spark's Kafka connector and what it depends on")
     parser.add_argument("--pyflink", metavar="PYTHON", help="the interpreter that has PyFlink")
     parser.add_argument("--jar", help="PyFlink's Kafka connector: flink-sql-connector-kafka from Maven Central")
     parser.add_argument("--pyflink-records", type=int, default=200_000)
@@ -122,8 +125,8 @@ def main() -> None:
             local = bench.run("local", arguments.records, [*ours, "--engine", "local", program], [])
             print(f"  the same, local engine       {local:>10,.0f} records/s", flush=True)
         if arguments.spark:
-            command = [sys.executable, str(HERE / "spark_kafka_to_kafka.py")]
-            spark = bench.run("spark", arguments.records, command, ["--packages", arguments.spark])
+            command = [arguments.spark, str(HERE / "spark_kafka_to_kafka.py")]
+            spark = bench.run("spark", arguments.records, command, ["--jars", arguments.spark_jars])
             print(f"  Spark's own, at least once   {spark:>10,.0f} records/s   Beadline {rate / spark:.1f} times")
         if arguments.pyflink:
             path = f"{Path(arguments.pyflink).parent}{os.pathsep}{os.environ['PATH']}"

@@ -1,8 +1,9 @@
 """Spark's own way from Kafka to Kafka, which is at-least-once: the same sums, with state in Python.
 
-    python bench/spark_kafka_to_kafka.py SERVERS SOURCE TARGET --packages GROUP:spark-sql-kafka-0-10_2.13:VERSION
+    python bench/spark_kafka_to_kafka.py SERVERS SOURCE TARGET --jars FOLDER
 
-The last line is JSON: seconds of the query, from start() to its end.
+The folder has the jars of spark-sql-kafka-0-10, of the same version as PySpark, and what they depend on. The last
+line is JSON: seconds of the query, from start() to its end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -63,12 +65,12 @@ def main() -> None:
     parser.add_argument("source")
     parser.add_argument("target")
     parser.add_argument("--warm-up", nargs=2, metavar=("SOURCE", "TARGET"))
-    parser.add_argument("--packages", required=True)
+    parser.add_argument("--jars", required=True)
     arguments = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
-        .config("spark.jars.packages", arguments.packages)
+        .config("spark.jars", ",".join(sorted(map(str, Path(arguments.jars).glob("*.jar")))))
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
