@@ -41,12 +41,20 @@ demo: java $(INSTALLED) ## kill, stop, rescale and upgrade a job, and see that i
 	@$(BIN)/python -m beadline.cli.main playground
 
 .PHONY: test
-test: java $(INSTALLED) ## check style, types and imports, then run all tests
+test: TESTS := not slow and not cluster
+test: checks ## check style, types and imports, then run all tests but the slow ones
+
+.PHONY: test-all
+test-all: TESTS := not cluster
+test-all: checks ## the same with the slow tests too, which kill servers and drivers: what continuous integration runs
+
+.PHONY: checks
+checks: java $(INSTALLED)
 	@echo "==> ruff check";   $(BIN)/ruff check .
 	@echo "==> ruff format";  $(BIN)/ruff format --check .
 	@echo "==> mypy";         $(BIN)/mypy
 	@echo "==> lint-imports"; $(BIN)/lint-imports
-	@echo "==> pytest";       $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not cluster" $(ARGS)
+	@echo "==> pytest";       $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "$(TESTS)" $(ARGS)
 
 .PHONY: test-cluster
 test-cluster: java $(INSTALLED) ## kill executors of a local cluster again and again (takes minutes)

@@ -19,6 +19,8 @@ from beadline.errors import EnvironmentSetupError
 from beadline.services import KafkaServer, PostgresServer
 from beadline.services import kafka as kafka_module
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def own_postgres(postgres: PostgresServer) -> Any:

@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.web.drivers import TOKEN, Driver
 
+pytestmark = pytest.mark.slow
+
 schemathesis = pytest.importorskip("schemathesis")
 
 _EXAMPLES = 4

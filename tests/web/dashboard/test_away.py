@@ -5,8 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.web.dashboard import records
 from tests.web.dashboard.conftest import Served, Tab
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_driver_goes_and_comes_back(serve: Callable[..., Served], open_tab: Callable[..., Tab]) -> None:

@@ -11,6 +11,8 @@ import pytest
 from tests.web.dashboard import records
 from tests.web.dashboard.conftest import TOKEN, Served, Tab
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def served(serve: Callable[..., Served]) -> Served:

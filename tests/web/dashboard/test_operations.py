@@ -6,7 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.web.dashboard.conftest import ClickCount, Tab
+
+pytestmark = pytest.mark.slow
 
 
 def open_job(job: ClickCount, tab: Tab) -> Any:

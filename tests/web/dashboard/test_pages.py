@@ -13,6 +13,8 @@ from beadline.web.app import STATIC
 from tests.web.dashboard import records
 from tests.web.dashboard.conftest import SIZES, Served, Tab
 
+pytestmark = pytest.mark.slow
+
 PAGES = {
     "overview": ".op",
     "checkpoints": ".tiles.counts",

@@ -11,6 +11,8 @@ import pytest
 from tests.web.dashboard import records
 from tests.web.dashboard.conftest import Served, Tab
 
+pytestmark = pytest.mark.slow
+
 # Generous, for a machine that has other things to do: alone, the first paint takes a quarter of a second. The measured
 # times are in the test's report.
 FIRST_PAINT_MS = 2500
