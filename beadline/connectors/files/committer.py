@@ -1,7 +1,8 @@
 """Gathers the pieces of a file sink into parts, one per bucket and subtask, and brings them out.
 
 The counters of parts are in the checkpoint. Parts that were published after the checkpoint that is restored are
-removed, and their rows come again; what a consumer has read by then can't be taken back.
+removed, and their rows come again; what a consumer has read by then can't be taken back. The checkpoint also says in
+which epoch the job began: a job whose id the user chose may have had a namesake before, whose parts are not its own.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class FileCommitter(Committer):
         self._open: dict[tuple[str, int], _OpenPart] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._counters: dict[int, int] = {}
+        self._began = place.names.epoch
         self._now = 0
         self._final = False
         self._durable: set[str] = set()
@@ -141,7 +143,8 @@ class FileCommitter(Committer):
     # -- checkpoints
 
     def snapshot(self) -> Any:
-        return _snapshot(list(self._open.values()), self._counters, self._waiting)
+        began = [self._names.run, self._began]
+        return _snapshot(list(self._open.values()), self._counters, began, self._waiting)
 
     def restore(self, snapshot: Any, needed: list[Held]) -> None:
         self._open.clear()
@@ -154,11 +157,14 @@ class FileCommitter(Committer):
         if self._compaction is None:
             self._reopen()
         self._counters = dict(snapshot["counters"])
+        run, began = snapshot.get("began", (self._names.run, 0))
+        self._began = began if run == self._names.run else self._names.epoch
         self._final = False
         self._give_up_others(needed)
         for path, name in list(self._place.parts()):
             # Those of later epochs are another driver's.
-            if name.counter >= self._counters.get(name.subtask, 0) and name.epoch <= self._names.epoch:
+            own = self._began <= name.epoch <= self._names.epoch
+            if own and name.counter >= self._counters.get(name.subtask, 0):
                 _LOG.warning(
                     "%s was written after the checkpoint that is restored, and is removed: its rows come again", path
                 )
@@ -189,7 +195,7 @@ class FileCommitter(Committer):
             own = merged.setdefault((first.bucket, first.subtask), _OpenPart(part.opened_at, part.changed_at))
             own.changed_at = max(own.changed_at, part.changed_at)
             own.pieces += [with_data(piece) for piece in part.pieces]
-        return _snapshot(list(merged.values()), dict(snapshot["counters"]), {})
+        return _snapshot(list(merged.values()), dict(snapshot["counters"]), snapshot.get("began"), {})
 
     def tidy(self, needed: list[Held], idle: bool) -> None:
         candidates = self._handed_out
@@ -214,8 +220,10 @@ class FileCommitter(Committer):
             self._place.clear()
 
 
-def _snapshot(parts: list[_OpenPart], counters: dict[int, int], waiting: dict[str, _Waiting]) -> Any:
-    made = {"parts": _as_data(parts), "counters": sorted(counters.items())}
+def _snapshot(parts: list[_OpenPart], counters: dict[int, int], began: Any, waiting: dict[str, _Waiting]) -> Any:
+    made: dict[str, Any] = {"parts": _as_data(parts), "counters": sorted(counters.items())}
+    if began is not None:
+        made["began"] = began
     if waiting:
         made["waiting"] = [[bucket, each.checkpoints, _as_data(each.parts)] for bucket, each in waiting.items()]
     return made

@@ -7,13 +7,16 @@ from typing import ClassVar
 
 import pytest
 
+from beadline.checkpoint.ends import End
 from beadline.common import Configuration, Encoder
 from beadline.common.typeinfo import Types
 from beadline.connectors.transactions import Entry
 from beadline.datastream import StreamExecutionEnvironment
 from beadline.datastream.connectors.file_system import FileSink
+from beadline.errors import JobExecutionError
 from tests.connectors.transactions.ledger import Journal
 from tests.connectors.transactions.test_committer import RUN, Driver
+from tests.master.snapshots.local_jobs import LocalJob, rows, rows_in
 
 
 class Remembering(Journal):
@@ -66,6 +69,24 @@ def test_a_job_with_a_chosen_id_runs_twice(tmp_path: Path) -> None:
         line for path in out.rglob("part-*") if ".staging" not in str(path) for line in path.read_text().split()
     )
     assert found == ["friday", "monday"]
+
+
+@pytest.mark.parametrize("checkpoints", [0, 1])
+def test_a_job_that_fails_takes_back_no_files_of_its_namesake(checkpoints: int, tmp_path: Path) -> None:
+    """The one before has finished, and its files are everybody's."""
+    monday = LocalJob(tmp_path, job_id="nightly")
+    for _ in range(3):
+        monday.step()
+        monday.checkpoint()
+    assert monday.finish() is End.FINISHED
+    friday = LocalJob(tmp_path, job_id="nightly")
+    friday.step()
+    for _ in range(checkpoints):
+        friday.checkpoint()
+    friday.engine.failures["step"] = [JobExecutionError("a bad record")]
+    friday.step()
+    assert friday.finish() is End.FINISHED
+    assert rows_in(tmp_path / "out") == sorted(rows(9) + rows(6))
 
 
 def test_another_file_of_the_same_size_is_not_ours(tmp_path: Path) -> None:
