@@ -1,4 +1,8 @@
-"""A full disk: the error names the file that could not be written, and blames no record."""
+"""Disks that fail: the error names the file that could not be written, and blames no record.
+
+The system tells once that it could not bring a file to the disk, and may drop what it could not write: a second sync of
+the same file would succeed and prove nothing. So a file that failed is never taken for durable later.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ FREE_SPACE = (
 )
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 # RocksDB and the JVM say it in words.
+LOST = "The system may have dropped what it could not write"
 _WORDS = ("No space left on device", "Disk quota exceeded")
 
 
@@ -30,3 +35,13 @@ def naming(path: str) -> Iterator[None]:
         if error.filename is None and error.errno is not None:
             error.filename = path
         raise
+
+
+def may_have_lost(error: BaseException) -> bool:
+    """Whether what a file held may be gone, though it can be read and synced again. Errors of tasks come as text."""
+    return LOST in str(error)
+
+
+def lost(error: OSError, path: str) -> OSError:
+    """What to raise if a file could not be synced."""
+    return OSError(error.errno, f"{error.strerror or error}. {LOST}", path)

@@ -12,6 +12,7 @@ import xxhash
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.errors import VersionError
+from beadline.state.disks import LOST
 from beadline.state.segments.files import identity_of, join, parent, read_file, read_segment, size_of, sync, write_file
 from beadline.state.segments.version import SegmentRef, checksum_of
 
@@ -137,14 +138,18 @@ class DurableFiles:
         identities = {path: identity_of(path) for path in by_path}
         with self._lock:
             new = [path for path in by_path if path not in self._synced or self._synced[path] != identities[path]]
-        sizes = _in_parallel(self._sync_file, new)
+        sizes = _in_parallel(lambda path: self._sync_file(path, by_path[path]), new)
         for path, size in zip(new, sizes, strict=True):
             needed = max(segment.offset + segment.size for segment in by_path[path])
             if size is None or size < needed:
                 what = "is missing" if size is None else f"has {size} bytes and should have at least {needed}"
                 raise SnapshotError(f"the state file {path} {what}")
         for folder in {parent(path) for path in new}:
-            sync(folder)
+            try:
+                sync(folder)
+            except OSError:
+                self._suspect.update(path for path in new if parent(path) == folder)
+                raise
         with self._lock:
             self._synced.update((path, identities[path]) for path in new)
         for group in by_path.values():
@@ -164,14 +169,21 @@ class DurableFiles:
             self._checksums.setdefault(segment.path, {})[key] = checksum
         return checksum
 
-    def _sync_file(self, path: str) -> int | None:
+    def _sync_file(self, path: str, segments: list[SegmentRef]) -> int | None:
         """Make one file durable and give its size. The system reports a failed sync once and may drop what it could not
-        write: a second sync would succeed and prove nothing. So a file that failed is written again."""
+        write: a second sync would succeed and prove nothing. So a file that failed is written again, if what can be
+        read of it is what was written."""
         size = size_of(path)
         if size is None:
             return None
         if path in self._suspect:
-            write_file(path, read_file(path), durable=True)
+            data = read_file(path)
+            for each in segments:
+                if each.checksum not in (None, checksum_of(data[each.offset : each.offset + each.size])):
+                    raise SnapshotError(
+                        f"the state file {path} could not be brought to the disk, and is damaged. {LOST}"
+                    )
+            write_file(path, data, durable=True)
             self._suspect.discard(path)
             return size
         try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from beadline.state.disks import naming
+from beadline.state.disks import lost, naming
 from beadline.state.segments.files import join, local_path, parent, read_file, sync, write_remote
 
 _INLINE = 1 << 16
@@ -96,9 +96,15 @@ def paths_of(pieces: Iterable[Piece]) -> set[str]:
 
 
 def sync_all(paths: Iterable[str]) -> None:
-    """From now on these files, and their names, survive a crash of the machine."""
+    """From now on these files, and their names, survive a crash of the machine.
+
+    :raises OSError: one of them does not. What it held may be gone, also if it can be synced later
+    """
     paths = set(paths)
-    for path in paths:
-        sync(path)
-    for folder in {parent(path) for path in paths}:
-        sync(folder)
+    for path in [*paths, *{parent(path) for path in paths}]:
+        try:
+            sync(path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise lost(error, path) from error

@@ -19,6 +19,7 @@ from beadline.checkpoint.coordinator.actions import (
     CheckpointKind,
     Complete,
     Discard,
+    FailJob,
     FailureReason,
     NotifyAborted,
     Take,
@@ -36,6 +37,7 @@ from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.records import Phase, Record, Records
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.snapshots.writing import CanonicalSavepoints, Exporter, Writing
+from beadline.state.disks import may_have_lost
 
 _LOG = logging.getLogger("beadline")
 
@@ -170,7 +172,10 @@ class Checkpoints:
             if isinstance(event.error, SnapshotError | OSError) or event.savepoint
             else FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         )
-        return self.coordinator.failed(event.id, reason, self._clock(), first_line(event.error))
+        actions = self.coordinator.failed(event.id, reason, self._clock(), first_line(event.error))
+        if may_have_lost(event.error):  # whatever else is tolerated: no later checkpoint may name that file
+            actions.append(FailJob(f"checkpoint {event.id} could not be made durable: {first_line(event.error)}"))
+        return actions
 
     def published(self, event: Published) -> None:
         record = self._records.get(event.id)

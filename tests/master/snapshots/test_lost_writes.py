@@ -1,0 +1,100 @@
+"""A disk that does not take a file: the system says so once, drops what it could not write, and all seems well."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from beadline.checkpoint.ends import End
+from beadline.connectors.files import RollingPolicy, pieces
+from beadline.connectors.transactions import TransactionalSink
+from tests.connectors.transactions.ledger import Ledger, as_text, visible
+from tests.master.snapshots import local_jobs
+from tests.master.snapshots.local_jobs import LocalJob, rows, rows_in
+from tests.master.snapshots.troubles import until
+
+
+@pytest.fixture
+def bad_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
+    """Breaks the first file to be synced whose path has something in it; gives what was broken so far."""
+    broken: list[str] = []
+    fsync = os.fsync
+
+    def breaks(what: str) -> list[str]:
+        def failing(descriptor: int) -> None:
+            path = os.readlink(f"/proc/self/fd/{descriptor}")
+            if what in path and not os.path.isdir(path) and "ready-" not in path and not broken:
+                broken.append(path)
+                Path(path).write_bytes(bytes(os.path.getsize(path)))
+                raise OSError(errno.EIO, "Input/output error")
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", failing)
+        return broken
+
+    return breaks
+
+
+def test_staged_rows_that_the_disk_did_not_take_come_again(
+    bad_disk: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that stays open over several checkpoints is named by each of them."""
+    monkeypatch.setattr(pieces, "_INLINE", 0)
+    job = LocalJob(tmp_path, RollingPolicy())
+    job.step()
+    job.checkpoint()
+    broken = bad_disk("/.staging-")
+    job.step()
+    assert "may have dropped" in str(job.trigger().exception(20))
+    assert broken
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.sealed()
+    job.checkpoint()
+    assert job.finish() is End.FINISHED
+    assert rows_in(job.out) == rows(6)
+
+
+def test_rows_for_a_system_outside_that_the_disk_did_not_take_come_again(
+    bad_disk: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    (out / ".pending").mkdir(parents=True)
+    monkeypatch.setattr(pieces, "_INLINE", 0)
+    monkeypatch.setattr(
+        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
+    )
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    broken = bad_disk("/output/.staging-")
+    job.step()
+    assert "may have dropped" in str(job.trigger().exception(20))
+    assert broken
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.sealed()
+    job.checkpoint()
+    assert job.finish() is End.FINISHED
+    assert sorted(visible(out)) == rows(6)
+
+
+def test_state_that_the_disk_did_not_take_is_counted_again(
+    bad_disk: Callable[[str], list[str]], tmp_path: Path
+) -> None:
+    job = LocalJob(tmp_path, inline_threshold=0)
+    job.step()
+    job.checkpoint()
+    broken = bad_disk("/shared/")
+    job.step()
+    assert job.trigger().exception(20) is not None
+    assert broken
+    assert job.master.attempt == 1, "what failed is written again, if it is still what it was"
+    assert "is damaged" in str(job.trigger().exception(20))
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.step()
+    job.checkpoint()
+    assert job.finish() is End.FINISHED
+    assert rows_in(job.out) == rows(9)
