@@ -14,8 +14,8 @@ FREE_SPACE = (
     "Free some space there: the job goes on from its last checkpoint when it restarts or is resumed (-s latest)"
 )
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-# RocksDB and the JVM say it in words.
 LOST = "The system may have dropped what it could not write"
+# RocksDB and the JVM say it in words.
 _WORDS = ("No space left on device", "Disk quota exceeded")
 
 
