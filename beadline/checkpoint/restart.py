@@ -57,9 +57,14 @@ class RestartStrategy(ABC):
     def running(self, now: int) -> None:
         """The job runs again after a restart: the quiet time begins. Only the first call after a failure counts."""
 
+    @property
+    @abstractmethod
+    def in_words(self) -> str:
+        """What it does, for people."""
+
     @abstractmethod
     def __repr__(self) -> str:
-        """The strategy in words, with where it stands."""
+        """The strategy, with where it stands."""
 
 
 class NoRestart(RestartStrategy):
@@ -69,6 +74,10 @@ class NoRestart(RestartStrategy):
 
     def failed(self, now: int) -> Decision:
         return Decision(False, 0, f"the restart strategy is 'none'; set {Key.TYPE} or turn checkpoints on to restart")
+
+    @property
+    def in_words(self) -> str:
+        return "no restart"
 
     def __repr__(self) -> str:
         return "NoRestart()"
@@ -92,6 +101,11 @@ class FixedDelay(RestartStrategy):
             return Decision(True, self._delay, f"restart {self._failures} of {self._attempts}")
         return Decision(False, 0, f"all {self._attempts} restarts are used up ({Key.FIXED_ATTEMPTS})")
 
+    @property
+    def in_words(self) -> str:
+        limit = "any number of" if self._attempts is None else f"at most {self._attempts}"
+        return f"{limit} restarts, each after {_span(self._delay)}"
+
     def __repr__(self) -> str:
         limit = "any number" if self._attempts is None else self._attempts
         return f"FixedDelay({self._failures} failures, {limit} allowed, {self._delay} ms)"
@@ -113,6 +127,10 @@ class FailureRate(RestartStrategy):
             return Decision(True, self._delay, f"failure {recent} of {self._failures} within {self._interval} ms")
         why = f"{recent} failures within {self._interval} ms, {self._failures} are allowed ({Key.RATE_FAILURES})"
         return Decision(False, 0, why)
+
+    @property
+    def in_words(self) -> str:
+        return f"restarts after {_span(self._delay)}, for at most {self._failures} failures in {_span(self._interval)}"
 
     def __repr__(self) -> str:
         return f"FailureRate({self._failures} in {self._interval} ms, {self._delay} ms, last {list(self._times)})"
@@ -179,6 +197,14 @@ class ExponentialDelay(RestartStrategy):
         self._backoff = min(self._backoff * self._multiplier, _LARGEST)
         return max(self._initial, min(delay, self._max))
 
+    @property
+    def in_words(self) -> str:
+        limit = "" if self._attempts is None else f", at most {self._attempts} of them"
+        return (
+            f"restarts after {_span(self._initial)}, then {self._multiplier:g} times as long each, up to "
+            f"{_span(self._max)}{limit}; from the beginning after {_span(self._reset)} without a failure"
+        )
+
     def __repr__(self) -> str:
         limit = "any number" if self._attempts is None else self._attempts
         return (
@@ -236,3 +262,11 @@ def _at_least(minimum: int, value: int, key: str) -> int:
     if value < minimum:
         raise ConfigurationError(f"{key} is {value}; it must be at least {minimum}.")
     return value
+
+
+def _span(milliseconds: int) -> str:
+    """In the largest unit that needs no fraction."""
+    for unit, size in (("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size} {unit}"
+    return f"{milliseconds} ms"

@@ -117,7 +117,7 @@ def settings(master: JobMaster) -> Settings:
     return Settings(
         batch=given.batch,
         parallelism=max(node.parallelism for node in plan.nodes.values()),
-        restart_strategy=repr(given.restart),
+        restart_strategy=given.restart.in_words,
         state_backend=given.backend.kind,
         options=masked(given.options),
         origins=dict(given.origins),

@@ -264,3 +264,23 @@ def test_exponential_delay_against_its_definition(
         assert decision.restart == (attempts is None or attempt <= attempts)
         if decision.restart:
             assert decision.delay_ms == restart_at - now
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        (NoRestart(), "no restart"),
+        (FixedDelay(3, 10_000), "at most 3 restarts, each after 10 s"),
+        (FixedDelay(None, 1500), "any number of restarts, each after 1500 ms"),
+        (FailureRate(2, 60_000, 0), "restarts after 0 ms, for at most 2 failures in 1 min"),
+        (
+            ExponentialDelay(1000, 60_000, 1.5, 3_600_000, 0.1, 9),
+            (
+                "restarts after 1 s, then 1.5 times as long each, up to 1 min, at most 9 of them; "
+                "from the beginning after 1 h without a failure"
+            ),
+        ),
+    ],
+)
+def test_people_read_what_a_strategy_does(strategy: RestartStrategy, words: str):
+    assert strategy.in_words == words

@@ -106,7 +106,7 @@ def record(operators: int = 1, checkpoints: int = 3, **more: object) -> JobRecor
         restarts=1,
         settings=Settings(
             parallelism=2,
-            restart_strategy="FixedDelay(…)",
+            restart_strategy="at most 3 restarts, each after 1 s",
             state_backend="hashmap",
             options={"parallelism.default": "2"},
             parameters={"city": "Kyoto"},

@@ -47,6 +47,9 @@ def test_savepoint_stop_resume(click_count_job: ClickCount, open_tab: Callable[.
     page.click(".tab[data-tab=checkpoints]")
     page.wait_for_selector("tbody >> text=savepoint")
 
+    # The timeline lists what it shows, also while a step comes every moment.
+    page.click(".tab[data-tab=timeline]")
+    page.wait_for_selector(".event >> text=/step [0-9]+: /")
     assert tab.problems == []
 
     page.click(".tab[data-tab=overview]")

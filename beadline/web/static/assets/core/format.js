@@ -11,11 +11,10 @@ export function count(value) {
 export function short(value) {
   if (!isNumber(value)) return NONE;
   const size = Math.abs(value);
-  if (size < 1000) return size < 9.95 && size % 1 ? value.toFixed(1) : String(Math.round(value));
+  if (size < 999.5) return size < 9.95 && size % 1 ? value.toFixed(1) : String(Math.round(value));
   const units = ["k", "M", "G", "T", "P"];
-  const power = Math.min(Math.floor(Math.log10(size) / 3), units.length);
-  const scaled = value / 1000 ** power;
-  return rounded(scaled) + units[power - 1];
+  const power = Math.min(Math.floor(Math.log10((size * 1000) / 999.5) / 3), units.length); // 999.9M is 1.00G
+  return rounded(value / 1000 ** power) + units[power - 1];
 }
 
 const rounded = (value) => value.toFixed(Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2);

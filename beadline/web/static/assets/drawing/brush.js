@@ -39,7 +39,10 @@ export class Brush {
     for (const step of story.steps) columns[Math.min(columns.length - 1, Math.max(0, Math.floor(x(step.at) / 3)))] += step.records;
     const most = Math.max(1, ...columns);
     context.fillStyle = tint.accent;
-    columns.forEach((records, index) => records && context.fillRect(index * 3, HEIGHT - 4 - (HEIGHT - 12) * (records / most), 2, (HEIGHT - 12) * (records / most) + 1));
+    columns.forEach((records, index) => {
+      const tall = (HEIGHT - 12) * Math.sqrt(records / most);
+      if (records) context.fillRect(index * 3, HEIGHT - 4 - tall, 2, tall + 1);
+    });
     context.fillStyle = tint.knot;
     for (const one of story.checkpoints) context.fillRect(x(one.triggered_at), HEIGHT - 3, 2, 3);
     context.fillStyle = tint.bad;

@@ -90,7 +90,7 @@ function steps(context, story, [from, to], x, tint, seen) {
   for (const step of shown) {
     const left = x(step.at - step.seconds * 1000);
     const wide = Math.max(1.5, x(step.at) - left - 1);
-    const tall = step.records ? 6 + (height - 6) * (step.records / most) : 3;
+    const tall = step.records ? 6 + (height - 6) * Math.sqrt(step.records / most) : 3; // one large step leaves the rest visible
     const again = step.again || step.tries > 1;
     context.fillStyle = again ? tint.again : tint.accent;
     context.globalAlpha = wide > 3 ? 0.85 : 1;
@@ -99,11 +99,26 @@ function steps(context, story, [from, to], x, tint, seen) {
     const how = step.again ? ", run again after a failure" : step.tries > 1 ? `, ${step.tries} tries` : "";
     seen.push({ x: left, width: wide, y: y + height - tall, height: tall, at: step.at, kind: again ? "again" : "step", text: `step ${step.step}: ${plural(step.records, "record")} in ${duration(step.seconds * 1000)}, state ${bytes(step.state_bytes)}${how}` });
   }
+  beforeSteps(context, story, x, tint, y + height - 8);
   context.strokeStyle = tint["line-2"];
   context.beginPath();
   context.moveTo(GUTTER, y + height + 0.5);
   context.lineTo(GUTTER + 1e5, y + height + 0.5);
   context.stroke();
+}
+
+/** Only the newest steps are remembered: an empty stretch before them does not mean that nothing ran. */
+function beforeSteps(context, story, x, tint, y) {
+  const [oldest] = story.steps;
+  const begun = story.starts.some((start) => start.step + 1 < oldest?.step);
+  if (!begun) return;
+  const text = "earlier steps are not kept";
+  const right = x(oldest.at - oldest.seconds * 1000) - 8;
+  context.font = `11px ${tint.font}`;
+  if (right - GUTTER < context.measureText(text).width) return;
+  context.textAlign = "right";
+  context.fillStyle = tint["ink-2"];
+  context.fillText(text, right, y);
 }
 
 function snapshots(context, story, [from, to], x, tint, seen) {

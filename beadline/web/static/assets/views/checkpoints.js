@@ -91,7 +91,7 @@ function plotCard(onPick) {
     full: new Plot({ title: "Full size", format: bytes, binary: true, onPick }),
     interval: new Plot({ title: "Interval", format: duration, onPick }),
   };
-  replace(box.body, h("div", { class: "plots" }, Object.values(plots).map((plot) => plot.element)));
+  replace(box.body, h("div", { class: "plots" }, Object.values(plots).map((plot) => plot.element)), h("p", { class: "hint" }, "Written: all that a checkpoint has added to the storage, its metadata too. Full size: the state that it refers to, whoever wrote it."));
   return {
     section: box.section,
     show(history) {

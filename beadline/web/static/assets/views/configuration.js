@@ -53,10 +53,13 @@ function executionFacts(config) {
   ]);
 }
 
+/** A long key goes on in the next line after a dot, not within a word. */
+const brokenAtDots = (key) => key.split(/(?<=\.)/).flatMap((part) => [part, h("wbr", {})]);
+
 function optionTable(title, without) {
   const box = card(title);
   const filter = h("input", { class: "input", type: "search", placeholder: "Find an option", "aria-label": `Find in ${title.toLowerCase()}` });
-  const row = ([key, value]) => h("tr", {}, h("th", { scope: "row", class: "option" }, h("code", {}, key)), h("td", { class: "option-value" }, h("code", {}, value === "" ? "(empty)" : String(value))));
+  const row = ([key, value]) => h("tr", {}, h("th", { scope: "row", class: "option" }, h("code", {}, brokenAtDots(key))), h("td", { class: "option-value" }, h("code", {}, value === "" ? "(empty)" : String(value))));
   const table = new PagedTable({ label: title, columns: [{ name: "Option" }, { name: "Value" }], row, size: 40, wraps: true });
   let all = [];
   const show = () => {

@@ -37,6 +37,8 @@ export function exceptions(root, job) {
   return () => stops.forEach((stop) => stop());
 }
 
+/** Flink numbers the executions of a task from 0, and all pages here from 1. */
+const ourCount = (task) => task.replace(/ - execution #(\d+)$/, (_, number) => `, execution ${Number(number) + 1}`);
 const calm = (job) => empty("Nothing has failed", job.live ? "Should an execution fail, its exception appears here, with the line of your program on top." : "The job ended without an exception.");
 
 /** The history, and the exception that ended the job if the history lacks it. */
@@ -53,7 +55,7 @@ function exceptionCard(entry, restarts, open) {
   const restart = restarts.find((one) => Math.abs(one.at - entry.timestamp) < 2000);
   const facts = [
     h("span", { title: fullTime(entry.timestamp) }, time(entry.timestamp), h("span", { class: "quiet" }, ` · ${ago(entry.timestamp)}`)),
-    entry.taskName && h("span", {}, "in ", h("strong", {}, entry.taskName)),
+    entry.taskName && h("span", {}, "in ", h("strong", {}, ourCount(entry.taskName))),
     restart && h("span", {}, restart.restarted_from ? `went on from ${restart.restarted_from}` : "the job did not go on"),
   ];
   const more = h("details", { class: "trace", open: open && !line ? true : null }, h("summary", {}, "Whole traceback"), h("pre", { tabindex: 0 }, text), copyButton(text, "Copy traceback"));

@@ -1,7 +1,7 @@
 // The timeline: a job's story on a time axis that one can zoom into, with an overview to choose a stretch from.
 
 import { card, empty, h, icon, replace, say } from "../core/dom.js";
-import { clock, duration, time } from "../core/format.js";
+import { clock, duration, plural, time } from "../core/format.js";
 import { PagedTable, choice } from "../core/shell.js";
 import { legend } from "../drawing/beads.js";
 import { GUTTER, HEIGHT, paint, palette } from "../drawing/lanes.js";
@@ -34,7 +34,7 @@ class TimelineView {
     this.canvas = h("canvas", { class: "lanes", tabindex: 0, role: "img", "aria-label": "Timeline", "aria-describedby": "timeline-keys" });
     this.tip = h("div", { class: "tip", hidden: true });
     this.brush = new Brush((from, to) => this.look(from, to));
-    const keys = h("p", { class: "hint", id: "timeline-keys" }, "Wheel or + and − zoom, drag or ← → move, 0 shows everything, F follows the newest.");
+    const keys = h("p", { class: "hint", id: "timeline-keys" }, h("span", { class: "with-keys" }, "Wheel or + and − zoom, drag or ← → move, 0 shows everything, F follows the newest."), h("span", { class: "without-keys" }, "Drag to move; drag in the lower strip to choose a stretch."));
     replace(box.tools, legend("step", "again", "checkpoint", "savepoint", "failure"), choice("Stretch of time", SPANS, "all", (value) => this.choose(value)), this.zoomButtons());
     this.drawing = h("div", { class: "lanes-frame" }, this.canvas, this.tip);
     this.none = empty("Nothing has happened yet", "The first step appears here when it is sealed.");
@@ -153,15 +153,15 @@ class TimelineView {
     this.brush.show(this.story, range, this.tint);
     say(this.note, `${clock(range[0])} to ${clock(range[1])}, ${duration(range[1] - range[0])}${this.span && this.follow ? ", following" : ""}`);
     this.canvas.setAttribute("aria-label", `Timeline from ${clock(range[0])} to ${clock(range[1])}: ${this.seen.length} events, listed below`);
-    clearTimeout(this.later);
-    this.later = setTimeout(() => this.fillList(), 150); // after a gesture, not with each of its frames
+    this.later ??= setTimeout(() => this.fillList(), 150); // not with each frame of a gesture, or each step of a busy job
   }
 
   fillList() {
+    this.later = null;
     if (this.list.table.element.contains(document.activeElement)) return;
     const shown = [...this.seen].sort((a, b) => b.at - a.at);
     this.list.table.element.hidden = !shown.length;
-    say(this.list.note, shown.length ? `${shown.length} events` : "nothing in this stretch");
+    say(this.list.note, shown.length ? plural(shown.length, "event") : "nothing in this stretch");
     this.list.table.show(shown);
   }
 
