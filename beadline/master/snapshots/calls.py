@@ -23,6 +23,8 @@ class Calls:
     """Calls functions of sinks on items."""
 
     def __init__(self, engine: Engine, job_id: str, plan: Plan) -> None:
+        #: What is being done now, for people.
+        self.under_way: list[str] = []
         self._engine = engine
         self._job_name = plan.job_name
         # A group of its own: a step that is run again cancels the tasks of its group, and publishing goes on.
@@ -46,6 +48,15 @@ class Calls:
         """What a function gives for items. A checkpoint must not wait for a slot that a slow step may hold for long."""
         if not items:
             return []
+        self.under_way.append(what)
+        try:
+            return self._on_each(what, function, items, weight)
+        finally:
+            self.under_way.remove(what)
+
+    def _on_each(
+        self, what: str, function: Callable[[Any], Any], items: list[Any], weight: Callable[[Any], int] | None
+    ) -> list[Any]:
         if weight is not None and sum(map(weight, items)) <= _LIGHT:
             with ThreadPoolExecutor(min(len(items), _THREADS), "beadline-sinks") as threads:
                 return list(threads.map(function, items))

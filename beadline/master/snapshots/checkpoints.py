@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
-from concurrent.futures import wait
 
 from beadline.checkpoint.cleanup.disposal import dispose_savepoint
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
@@ -304,7 +303,7 @@ class Checkpoints:
 
         :returns: the files that no checkpoint needs any more
         """
-        wait([record.work for record in self._records if record.work is not None])
+        self._writing.wait_for([record.work for record in self._records if record.work is not None])
         for record in self._records:
             if record.phase is Phase.GIVEN_UP:
                 self._sinks.promises.withdraw(record.id)  # its thread may have made some since

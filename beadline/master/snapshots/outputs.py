@@ -91,8 +91,9 @@ class Limit:
 
 
 class Turns:
-    """Output that leaves in order is published by one thread at a time: a savepoint publishes what the publisher may be
-    publishing, and may not overtake it.
+    """Output of a sink that leaves in order is published by one thread at a time: a savepoint publishes what the
+    publisher may be publishing, and may not overtake it. Each sink has turns of its own: whoever publishes output of a
+    sink takes along all that came before it there, so it need not wait until another sink's system has answered.
 
     After a publication that failed there is none, of none of its sinks, until the job has gone back to a checkpoint:
     what is newer would be the newest that is visible, and what failed, or was to come after it, would count as visible
@@ -100,22 +101,28 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
         self._broken_off: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<Turns: {len(self._broken_off)} sinks broken off>"
 
     @contextlib.contextmanager
-    def taken(self, uid: str, recovering: bool) -> Iterator[None]:
+    def taken(self, uid: str, recovering: bool, beside: bool = False) -> Iterator[None]:
         """While a sink's output is published.
 
         :param recovering: whether it is the output of the checkpoint that the job goes back to
+        :param beside: whether nothing is broken off if it fails
         """
-        with self._lock:
+        with self._locks.setdefault(uid, threading.Lock()):
             if uid in self._broken_off and not recovering:
                 raise JobExecutionError("earlier output could not be published, and this must not overtake it")
-            yield
+            try:
+                yield
+            except BaseException:
+                if not beside:
+                    self._broken_off.add(uid)  # before the next one has its turn
+                raise
 
     @contextlib.contextmanager
     def together(self, uids: Iterable[str]) -> Iterator[None]:

@@ -9,11 +9,11 @@ output begins its way again, and is in the next checkpoint.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ class Sinks:
                     self._waiting.add(node.uid)
                 self._committers[node.uid] = sink.committer()
                 self._nodes[node.uid] = node.id
-        self._calls = Calls(engine, storage.job_id, plan)
+        self.calls = Calls(engine, storage.job_id, plan)
         self._empty = {uid: committer.snapshot() for uid, committer in self._committers.items()}
 
     def __repr__(self) -> str:
@@ -255,7 +255,7 @@ class Sinks:
         weight: Callable[[Any], int] | None = None,
     ) -> list[Any]:
         what = f"{what} the output of '{self._plan.nodes[self._nodes[uid]].name}'"
-        return self._calls.on_each(what, function, items, weight)
+        return self.calls.on_each(what, function, items, weight)
 
     def precommitted(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot as a checkpoint stores it. Runs alongside the steps."""
@@ -310,11 +310,12 @@ class Sinks:
         :param beside: whether the publisher does the same in its turn, so that nothing is broken off if it fails here
         """
         found = []
-        with contextlib.nullcontext() if beside else self._turns.together({uid for uid, _ in ready}):
+        with nullcontext() if beside else self._turns.together({uid for uid, _ in ready}):
             for uid, committer in self._committers.items():
                 own = [committable for owner, committable in ready if owner == uid]
                 if own:
-                    with self._turns.taken(uid, recovering) if committer.in_order else contextlib.nullcontext():
+                    turn = self._turns.taken(uid, recovering, beside) if committer.in_order else nullcontext()
+                    with turn:
                         lost = committer.publish(own, partial(self._call, uid, "publish"), recovering)
                     found += [(uid, committable) for committable in lost]
         self._lost.update((id(committable), committable) for _, committable in found)
@@ -352,7 +353,7 @@ class Sinks:
 
         A sink that is not in the checkpoint begins from the beginning.
         """
-        self._calls.stop()
+        self.calls.stop()
         self._outputs.clear()
         self._final = self._last_is_taken = False
         for uid, committer in self._committers.items():

@@ -27,6 +27,7 @@ from beadline.master.reporting.telling import first_line
 from beadline.master.snapshots.records import Phase, Record
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.snapshots.sizes import StateSizes
+from beadline.master.snapshots.waiting import patiently
 from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
 from beadline.runtime.short_tasks.exporting import Export, Exported
 
@@ -58,6 +59,7 @@ class Writing:
         self._sizes = StateSizes()
         self._savers = Threads(_SAVEPOINTS, "beadline-savepoint")
         self._publisher = Threads(1, "beadline-publish")
+        self._under_way: dict[Future[Any], str] = {}
 
     def begin(self, record: Record, take: Take, snapshot: Snapshot, exporter: Exporter) -> None:
         """Make a snapshot durable: first a checkpoint's output is made ready, if there are sinks."""
@@ -87,7 +89,7 @@ class Writing:
     def publish(self, record: Record, ready: list[tuple[str, Any]]) -> None:
         """Make output visible."""
         record.phase = Phase.PUBLISHING
-        publishing = self._publisher.submit(self._sinks.publish, ready)
+        publishing = self._noted(self._publisher.submit(self._sinks.publish, ready), f"publish checkpoint {record.id}")
         publishing.add_done_callback(lambda done: self._post(Published(record.id, done.exception())))
 
     def _run(self, record: Record, threads: Threads, work: Callable[..., Any], *args: Any) -> None:
@@ -103,15 +105,34 @@ class Writing:
             else:
                 self._post(Prepared(record.id, done.result()))
 
-        record.work = threads.submit(work, *args)
+        what = "savepoint" if savepoint else "checkpoint"
+        verb = "make ready the output of" if record.phase is Phase.PREPARING else "write"
+        record.work = self._noted(threads.submit(work, *args), f"{verb} {what} {record.id}")
         record.work.add_done_callback(report)
+
+    def _noted(self, work: Future[Any], what: str) -> Future[Any]:
+        self._under_way[work] = what
+        work.add_done_callback(lambda done: self._under_way.pop(done, None))
+        return work
+
+    def _what(self) -> str:
+        """What threads do now, for people."""
+        return ", ".join(
+            [*list(self._under_way.values()), *(f"in it: {what}" for what in list(self._sinks.calls.under_way))]
+        )
 
     def wait_for_publishing(self) -> None:
         """Come back when nothing is being published."""
-        self._publisher.submit(int).result()
+        patiently([self._publisher.submit(int)], self._what)
+
+    def wait_for(self, work: list[Future[Any]]) -> None:
+        """Come back when all of it is done."""
+        patiently(work, self._what)
 
     def end(self, patience: float | None) -> None:
         """Wait until all threads are done; for those that talk to the engine ``patience`` seconds at most."""
+        if patience is None:
+            patiently(list(self._under_way), self._what)
         self._writers.shutdown(wait=True)
         for threads in (self._savers, self._publisher):
             threads.end(patience)

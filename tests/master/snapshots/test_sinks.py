@@ -85,7 +85,7 @@ def make(plan: Plan, with_checkpoints: bool = True, storage: JobStorage | None =
 
 
 def engine_of(sinks: Sinks) -> TwiceEngine:
-    engine = sinks._calls._engine
+    engine = sinks.calls._engine
     assert isinstance(engine, TwiceEngine)
     return engine
 
