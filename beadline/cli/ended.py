@@ -29,7 +29,7 @@ class EndedJob:
 
     def get(self, path: str = "") -> Any:
         """What the driver would answer on this path below ``/jobs/:jobid``."""
-        from beadline.web.answers import checkpoints, exceptions, jobs, own
+        from beadline.web.answers import NotFound, checkpoints, exceptions, jobs, own
 
         answers: dict[str, Callable[[JobRecord], Any]] = {
             "": jobs.details,
@@ -40,7 +40,10 @@ class EndedJob:
             "/beadline/config": own.config,
             "/beadline/vertices": own.vertices,
         }
-        return answers[path](self.record)
+        try:
+            return answers[path](self.record)
+        except NotFound as error:
+            raise CommandError(str(error)) from None
 
 
 def archive_directory() -> str | None:
@@ -53,10 +56,12 @@ def archive_directory() -> str | None:
 
 
 def records() -> list[JobRecord]:
-    """The last records of jobs that have ended, oldest first."""
+    """The last records of jobs that have ended, oldest first; also of those whose drivers were killed."""
     from beadline.master.client.rest_settings import RestSettings
     from beadline.web.history import archive_of
+    from beadline.web.lost import archive_lost_jobs
 
+    archive_lost_jobs()
     archive = archive_of(RestSettings(history_directory=archive_directory()))
     return [record for id in archive.ids() if (record := archive.get(id)) is not None]
 

@@ -63,7 +63,7 @@ def make_app(
 
     @app.get("/beadline/running", tags=["cluster"], summary="Jobs that run in other processes of this user")
     async def others() -> Response:
-        return answer({"jobs": running()})
+        return answer({"jobs": running(), "token_required": rules.token is not None})
 
     @app.get("/openapi.json", include_in_schema=False)
     async def schema() -> Response:

@@ -11,6 +11,7 @@ from beadline.master.client.presence import Door
 from beadline.master.job import JobMaster
 from beadline.web.history import Archive, archive_of
 from beadline.web.live import record_of
+from beadline.web.lost import archive_lost_jobs
 from beadline.web.record import JobRecord
 
 _HEX = re.compile(r"[0-9a-f]{32}")
@@ -68,7 +69,7 @@ class DriverJobs:
 
 
 class ArchivedJobs:
-    """Jobs that have ended, from an archive."""
+    """Jobs that have ended, from an archive. Those whose drivers were killed come into it when all are asked for."""
 
     is_history = True
 
@@ -76,6 +77,7 @@ class ArchivedJobs:
         self._archive = archive
 
     def all(self) -> list[JobRecord]:
+        archive_lost_jobs()
         return [record for id in self._archive.ids() if (record := self._archive.get(id))]
 
     def get(self, job_id: str) -> JobRecord | None:

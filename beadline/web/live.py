@@ -86,7 +86,7 @@ class _Recorder:
         )
         made.checkpoints, made.counts = self._checkpoints.of(master)
         _add_numbers(made, master)
-        _add_events(made, master.chronicle.events)
+        add_events(made, master.chronicle.events)
         made.steps = self._steps_of(master)
         made.metrics = record.Metrics(**master.metrics.as_dict())
         return made
@@ -96,7 +96,7 @@ class _Recorder:
         made = {}
         for report in list(master.results.progress.steps):
             key = report.step, report.at
-            made[key] = self._steps.get(key) or _step(report)
+            made[key] = self._steps.get(key) or step_of(report)
         self._steps = made
         return list(made.values())
 
@@ -122,7 +122,7 @@ def _add_numbers(made: JobRecord, master: JobMaster) -> None:
     made.watermark = min((watermark for watermark in known if watermark is not None), default=None)
 
 
-def _add_events(made: JobRecord, events: Iterable[news.News]) -> None:
+def add_events(made: JobRecord, events: Iterable[news.News]) -> None:
     """What has happened to the job, also under earlier drivers."""
     for event in events:
         match event:
@@ -137,7 +137,7 @@ def _add_events(made: JobRecord, events: Iterable[news.News]) -> None:
     made.counts.restored = sum(start.checkpoint is not None for start in made.starts)
 
 
-def _step(event: news.StepReport) -> record.Step:
+def step_of(event: news.StepReport) -> record.Step:
     return record.Step(
         event.step, event.at, event.seconds, event.records, event.tries, event.state_bytes, event.watermark
     )

@@ -20,7 +20,7 @@ class Kept:
         made = {}
         for stats in master.checkpoint_statistics:
             known = self._made.get(stats.id)
-            made[stats.id] = known if known is not None and known[0] is stats else (stats, _checkpoint(stats))
+            made[stats.id] = known if known is not None and known[0] is stats else (stats, checkpoint_of(stats))
         self._made = made
         counts = CheckpointCounts(*master.chronicle.counts)
         if master.running is not None:
@@ -29,7 +29,7 @@ class Kept:
         return [checkpoint for _, checkpoint in made.values()], counts
 
 
-def _checkpoint(stats: CheckpointStats) -> Checkpoint:
+def checkpoint_of(stats: CheckpointStats) -> Checkpoint:
     return Checkpoint(
         stats.id,
         stats.type,

@@ -25,6 +25,7 @@ from beadline.web.answers import (
     prometheus,
     vertices,
 )
+from beadline.web.answers.words import settings_of
 from beadline.web.jobs import Jobs, flink_id
 from beadline.web.problems import Problem, answer
 from beadline.web.record import JobRecord
@@ -163,7 +164,7 @@ def job_router(all_jobs: Jobs, token_required: bool) -> APIRouter:
 
     @made.get("/jobmanager/config", summary="The options that were set")
     async def options(jobid: JobId) -> Response:
-        return answer(cluster.job_manager_config(of(jobid).settings.options))
+        return answer(cluster.job_manager_config(settings_of(of(jobid)).options))
 
     @made.get("/jobmanager/environment", summary="What the driver runs on")
     async def environment(jobid: JobId) -> Response:

@@ -298,8 +298,10 @@ class Settings(Plain):
     :ivar options: what was set, by key, with secrets masked; ``origins`` is where: ``command line``, ``program``, or a
         file
     :ivar parameters: the job's own, for its functions, with secrets masked
+    :ivar known: False for a job whose driver was killed: it has taken them along
     """
 
+    known: bool = True
     batch: bool = False
     parallelism: int = 1
     restart_strategy: str = ""
@@ -343,7 +345,7 @@ class JobRecord(Plain):
     records: int = 0
     records_per_second: float = 0.0
     watermark: int | None = None
-    keys: int = 0
+    keys: int | None = 0
     state_bytes: int = 0
     attempt: int = 1
     restarts: int = 0

@@ -160,9 +160,10 @@ def test_jobs_that_nobody_knows_or_too_many_have_the_name(ask: Command, submit: 
     assert ask("cancel", "twin").returncode == 0
 
 
-def test_a_driver_that_was_killed(ask: Command, submit: Submit) -> None:
+def test_a_driver_that_was_killed(ask: Command, submit: Submit, tmp_path: Path) -> None:
     job = submit("victim")
     (entry,) = registry.entries()
+    wait_until(lambda: any((tmp_path / "check points" / job).glob("history-0")))
     os.kill(entry.pid, signal.SIGKILL)
     wait_until(lambda: not entry.is_alive)
 
@@ -173,6 +174,20 @@ def test_a_driver_that_was_killed(ask: Command, submit: Submit) -> None:
     assert "no job" in asked.stderr
     assert ask("logs", job[:7], "--path").stdout.strip().endswith(f"{job}.log")
     assert "job 'victim'" in ask("logs", job).stdout
+
+    # The history has what is known of it, and how to go on.
+    assert [job, "victim", "SUSPENDED"] in [line.split()[:3] for line in ask("list", "-a").stdout.splitlines()]
+    status = json.loads(ask("status", "victim", "--json").stdout)
+    assert status["checkpoints"]["counts"]["completed"] > 0
+    assert "count" in [vertex["name"] for vertex in status["vertices"]]
+    told = status["exceptions"]["root-exception"]
+    assert told.startswith(f"DriverLost: the driver, process {entry.pid} on {entry.host}, ended without a word\n")
+    assert f"beadline run -s {status['beadline']['resume_from']} …" in told
+    assert Path(status["beadline"]["resume_from"], "_metadata").exists()
+    asked = ask("config", job)
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert "its driver was killed" in asked.stderr
+    assert entry.token not in "".join(path.read_text() for path in registry.state_directory().rglob("*.json"))
 
 
 def test_a_driver_that_hangs(ask: Command, submit: Submit) -> None:

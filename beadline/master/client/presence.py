@@ -21,6 +21,7 @@ import threading
 import time
 from typing import Any
 
+from beadline.checkpoint.directory.lookup import canonical
 from beadline.errors import ConfigurationError
 from beadline.master.client import registry
 from beadline.master.client.registry import Entry
@@ -170,6 +171,7 @@ class Presence:
 
 def _entry(master: JobMaster, door: Door, engine: str) -> Entry:
     program = master.plan.program
+    checkpoints, history = master.job.settings.checkpoints.directory, master.job.settings.rest.history_directory
     return Entry(
         job_id=master.job_id,
         name=master.plan.job_name,
@@ -180,7 +182,9 @@ def _entry(master: JobMaster, door: Door, engine: str) -> Entry:
         script=program.script,
         argv=program.arguments,
         engine=engine,
-        checkpoint_dir=master.job.settings.checkpoints.directory,
+        checkpoint_dir=None if checkpoints is None else canonical(checkpoints),
+        history_dir=None if history is None else canonical(history),
+        history_jobs=master.job.settings.rest.history_jobs,
         **registry.here(),
     )
 

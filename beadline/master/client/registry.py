@@ -3,7 +3,8 @@
 The files are in ``jobs`` of the state directory: ``$BEADLINE_STATE_DIR``, else ``$XDG_STATE_HOME/beadline``, else
 ``~/.local/state/beadline``. Only the user can read them, because they hold the token that changing calls need. A driver
 writes a job's file when the job starts and removes it when the job ends. After ``kill -9`` the file stays; it names its
-process, so whoever lists the jobs next sees that the process is gone, and removes the file.
+process, so whoever lists the jobs next sees that the process is gone. The file then goes to ``lost``, without its
+token, and from there the job comes into the history of ended jobs, see :mod:`beadline.web.lost`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ class Entry:
     :ivar script: the program's file, or its module; empty in a notebook
     :ivar argv: the program's arguments, without values that look like passwords
     :ivar log: the file that the program's output goes to, if it is known
+    :ivar history_dir: the archive that the job goes to when it ends, None for the user's own; ``history_jobs`` is how
+        many that keeps
     """
 
     job_id: str
@@ -60,6 +63,8 @@ class Entry:
     checkpoint_dir: str | None
     log: str | None = None
     detached: bool = False
+    history_dir: str | None = None
+    history_jobs: int = 0
 
     @property
     def is_alive(self) -> bool:
@@ -129,7 +134,7 @@ def remove(job_id: str) -> None:
 
 
 def entries() -> list[Entry]:
-    """The jobs that run, oldest first. Files of processes that are gone are removed."""
+    """The jobs that run, oldest first. Files of processes that are gone are moved to those of :func:`lost` jobs."""
     found = []
     for path in sorted(_jobs().glob("*.json")):
         entry = _read(path)
@@ -139,8 +144,35 @@ def entries() -> list[Entry]:
             found.append(entry)
         elif entry.is_gone:
             with contextlib.suppress(OSError):
+                _lose(entry)
                 path.unlink()
     return sorted(found, key=lambda entry: entry.started_at)
+
+
+def lost() -> list[Entry]:
+    """The jobs whose drivers were killed, and that nobody has archived yet; oldest first."""
+    running = {entry.job_id for entry in entries()}
+    found = [entry for path in _lost().glob("*.json") if (entry := _read(path)) is not None]
+    for entry in found:
+        if entry.job_id in running:  # another driver goes on with it
+            forget(entry)
+    return sorted((each for each in found if each.job_id not in running), key=lambda entry: entry.started_at)
+
+
+def forget(entry: Entry) -> None:
+    """A lost job is in the archive now, or runs again."""
+    (_lost() / f"{entry.job_id}.json").unlink(missing_ok=True)
+
+
+def _lose(entry: Entry) -> None:
+    """Keep what is known of a job whose driver was killed, for its archive; no more of them than that would keep."""
+    if entry.history_jobs == 0:
+        return
+    directory = make_private(_lost())
+    write_private(directory / f"{entry.job_id}.json", json.dumps(asdict(replace(entry, token=None)), indent=1).encode())
+    known = sorted(directory.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    for path in known[: -entry.history_jobs]:
+        path.unlink(missing_ok=True)
 
 
 def find(text: str) -> Entry:
@@ -178,6 +210,10 @@ def here() -> dict[str, Any]:
 
 def _jobs() -> Path:
     return state_directory() / "jobs"
+
+
+def _lost() -> Path:
+    return state_directory() / "lost"
 
 
 def _listed(entries: list[Entry]) -> str:

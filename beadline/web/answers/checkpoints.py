@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from beadline.web.answers.summary import summarized
-from beadline.web.answers.words import Json, NotFound, vertex_of
+from beadline.web.answers.words import Json, NotFound, settings_of, vertex_of
 from beadline.web.record import Checkpoint, JobRecord, OperatorState, Vertex
 
 #: What Flink gives as the interval if the clock takes no checkpoints.
@@ -121,7 +121,7 @@ def _format(checkpoint: Checkpoint) -> str | None:
 
 def config(record: JobRecord) -> Json:
     """``/jobs/:jid/checkpoints/config``"""
-    settings = record.settings.checkpoints
+    settings = settings_of(record).checkpoints
     tolerable = settings.tolerable_failures
     return {
         "mode": "exactly_once" if settings.exactly_once else "at_least_once",

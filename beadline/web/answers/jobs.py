@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
-from beadline.web.answers.words import Json, counted, flink_name, io_metrics, task_state, times
+from beadline.web.answers.words import Json, counted, flink_name, io_metrics, settings_of, task_state, times
 from beadline.web.record import JobRecord, Vertex
 
 _STATES = (
@@ -140,14 +140,15 @@ def _node(vertex: Vertex) -> Json:
 
 def config(record: JobRecord) -> Json:
     """``/jobs/:jid/config``"""
+    settings = settings_of(record)
     return {
         "jid": record.flink_id,
         "name": record.name,
         "execution-config": {
-            "restart-strategy": record.settings.restart_strategy,
-            "job-parallelism": record.settings.parallelism,
+            "restart-strategy": settings.restart_strategy,
+            "job-parallelism": settings.parallelism,
             "object-reuse-mode": False,
-            "user-config": dict(record.settings.parameters),
+            "user-config": dict(settings.parameters),
         },
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beadline.web.answers.words import Json
+from beadline.web.answers.words import Json, settings_of
 from beadline.web.record import SOURCE, JobRecord, Vertex
 
 
@@ -45,6 +45,7 @@ def job(record: JobRecord) -> Json:
         },
         "resume_from": record.last_checkpoint,
         "error": record.error,
+        "settings_known": record.settings.known,
         "script": record.script,
         "arguments": list(record.arguments),
         "pid": record.pid,
@@ -63,7 +64,7 @@ def _total(values: list[int | None]) -> int | None:
 
 def config(record: JobRecord) -> Json:
     """``/jobs/:jid/beadline/config``: the options that were set, and where."""
-    settings = record.settings
+    settings = settings_of(record)
     return {
         "options": [
             {"key": key, "value": value, "origin": settings.origins.get(key)} for key, value in settings.options.items()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beadline.errors import BeadlineError
-from beadline.web.record import SINK, SOURCE, JobRecord, Subtask, Vertex, Worker
+from beadline.web.record import SINK, SOURCE, JobRecord, Settings, Subtask, Vertex, Worker
 
 #: Flink's words for the states of tasks, in its order.
 TASK_STATES = (
@@ -39,6 +39,13 @@ Json = dict[str, Any]
 
 class NotFound(BeadlineError, LookupError):
     """A path names something that the job does not have: answered with status 404."""
+
+
+def settings_of(record: JobRecord) -> Settings:
+    """How the job was run; not found if that went with a driver that was killed."""
+    if not record.settings.known:
+        raise NotFound(f"The settings of job {record.job_id} are not known: its driver was killed.")
+    return record.settings
 
 
 def vertex_of(record: JobRecord, id: str) -> Vertex:

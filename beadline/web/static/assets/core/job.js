@@ -59,6 +59,21 @@ export class Job {
     return () => this.summaryListeners.delete(filtered);
   }
 
+  /** Asks for settings, if they are known: those of a job whose driver was killed are not. */
+  withSettings(ask, otherwise) {
+    let [stop, asked] = [null, false];
+    const quiet = this.onSummary((summary) => {
+      if (asked) return;
+      asked = true;
+      if (summary.settings_known === false) otherwise();
+      else stop = ask();
+    });
+    return () => {
+      quiet();
+      stop?.();
+    };
+  }
+
   /** Hears the story: as the server tells it, then with each event. */
   onStory(listener) {
     this.storyListeners.add(listener);

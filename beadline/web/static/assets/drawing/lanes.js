@@ -99,7 +99,7 @@ function steps(context, story, [from, to], x, tint, seen) {
     const how = step.again ? ", run again after a failure" : step.tries > 1 ? `, ${step.tries} tries` : "";
     seen.push({ x: left, width: wide, y: y + height - tall, height: tall, at: step.at, kind: again ? "again" : "step", text: `step ${step.step}: ${plural(step.records, "record")} in ${duration(step.seconds * 1000)}, state ${bytes(step.state_bytes)}${how}` });
   }
-  beforeSteps(context, story, x, tint, y + height - 8);
+  aroundSteps(context, story, x, to, tint, y + height - 8);
   context.strokeStyle = tint["line-2"];
   context.beginPath();
   context.moveTo(GUTTER, y + height + 0.5);
@@ -107,18 +107,21 @@ function steps(context, story, [from, to], x, tint, seen) {
   context.stroke();
 }
 
-/** Only the newest steps are remembered: an empty stretch before them does not mean that nothing ran. */
-function beforeSteps(context, story, x, tint, y) {
-  const [oldest] = story.steps;
-  const begun = story.starts.some((start) => start.step + 1 < oldest?.step);
-  if (!begun) return;
-  const text = "earlier steps are not kept";
-  const right = x(oldest.at - oldest.seconds * 1000) - 8;
+/** Only the newest steps are remembered, and those of a driver that was killed went with it: an empty stretch does not
+ *  mean that nothing ran. */
+function aroundSteps(context, story, x, to, tint, y) {
+  const [oldest, newest] = [story.steps[0], story.steps.at(-1)];
+  if (!oldest) return;
+  const note = (text, place, side, room) => {
+    if (room < context.measureText(text).width + 8) return;
+    context.textAlign = side;
+    context.fillText(text, place, y);
+  };
   context.font = `11px ${tint.font}`;
-  if (right - GUTTER < context.measureText(text).width) return;
-  context.textAlign = "right";
   context.fillStyle = tint["ink-2"];
-  context.fillText(text, right, y);
+  const [left, right] = [x(oldest.at - oldest.seconds * 1000) - 8, x(newest.at) + 8];
+  if (story.starts.some((start) => start.step + 1 < oldest.step)) note("earlier steps are not kept", left, "right", left - GUTTER);
+  if (story.checkpoints.some((one) => one.step > newest.step)) note("later steps are not kept", right, "left", x(to) - right);
 }
 
 function snapshots(context, story, [from, to], x, tint, seen) {

@@ -37,10 +37,14 @@ export function checkpoints(root, job) {
         replace(summary.body, percentiles(answer.counts?.completed ? answer.summary : null));
       },
     }),
-    job.feed.watch(`${job.path}/checkpoints/config`, {
-      onData: (answer) => replace(settings.body, settingFacts(answer)),
-      onError: (error) => replace(settings.body, trouble(error)),
-    }),
+    job.withSettings(
+      () =>
+        job.feed.watch(`${job.path}/checkpoints/config`, {
+          onData: (answer) => replace(settings.body, settingFacts(answer)),
+          onError: (error) => replace(settings.body, trouble(error)),
+        }),
+      () => (settings.section.hidden = true),
+    ),
   ];
   return () => stops.forEach((stop) => stop());
 }

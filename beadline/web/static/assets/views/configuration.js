@@ -12,19 +12,28 @@ export function configuration(root, job) {
   replace(root, h("div", { class: "stack" }, h("div", { class: "pair-of-cards" }, about.section, execution.section), driver.section, parameters.section));
   const stops = [
     job.onSummary((one) => !about.body.contains(document.activeElement) && replace(about.body, aboutFacts(one))),
-    job.feed.watch(`${job.path}/config`, {
-      onData: (answer) => {
-        const config = answer["execution-config"] ?? {};
-        replace(execution.body, executionFacts(config));
-        parameters.show(Object.entries(config["user-config"] ?? {}));
-      },
-      onError: (error) => replace(execution.body, trouble(error)),
-    }),
-    job.feed.watch(`${job.path}/jobmanager/config`, {
-      onData: (answer) => driver.show((Array.isArray(answer) ? answer : []).map(({ key, value }) => [key, value])),
-      onError: (error) => driver.fail(error),
+    job.withSettings(ask, () => {
+      driver.section.hidden = parameters.section.hidden = true;
+      replace(execution.body, empty("The settings are not known", "They went with the driver of this job, which was killed."));
     }),
   ];
+  function ask() {
+    const asked = [
+      job.feed.watch(`${job.path}/config`, {
+        onData: (answer) => {
+          const config = answer["execution-config"] ?? {};
+          replace(execution.body, executionFacts(config));
+          parameters.show(Object.entries(config["user-config"] ?? {}));
+        },
+        onError: (error) => replace(execution.body, trouble(error)),
+      }),
+      job.feed.watch(`${job.path}/jobmanager/config`, {
+        onData: (answer) => driver.show((Array.isArray(answer) ? answer : []).map(({ key, value }) => [key, value])),
+        onError: (error) => driver.fail(error),
+      }),
+    ];
+    return () => asked.forEach((stop) => stop());
+  }
   return () => stops.forEach((stop) => stop());
 }
 
@@ -36,7 +45,7 @@ function aboutFacts(one) {
     ["Id", path(one.job_id)],
     ["Program", one.script ? path(one.script) : NONE],
     ["Engine", one.engine],
-    ["Guarantee", one.guarantee],
+    ["Guarantee", one.guarantee || NONE],
     ["Process", one.pid ? String(one.pid) : NONE],
     ["Log", one.log ? path(one.log) : "on the driver's terminal"],
     ["Started", fullTime(one.started_at)],

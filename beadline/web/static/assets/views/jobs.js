@@ -1,6 +1,6 @@
 // The jobs that this server knows: those that run, and those that have ended.
 
-import { get } from "../core/api.js";
+import { get, needsNoToken } from "../core/api.js";
 import { card, empty, h, replace } from "../core/dom.js";
 import { bytes, count, duration, plural, rate, short, time } from "../core/format.js";
 import { Feed } from "../core/feed.js";
@@ -41,7 +41,8 @@ export function jobs(root) {
   });
   feed.watch("/beadline/running", {
     every: 5000,
-    onData: ({ jobs: others }) => {
+    onData: ({ jobs: others, token_required }) => {
+      if (token_required === false) needsNoToken();
       elsewhere.section.hidden = !others.length;
       elsewhere.note.textContent = "each has a page of its own";
       const now = JSON.stringify(others.map((job) => job.url + job.job_id));

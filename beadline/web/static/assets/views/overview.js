@@ -23,7 +23,10 @@ export function overview(root, job) {
       on: ["ExecutionStarted", "StatusChanged"],
       onError: graph.fail,
       onData: ({ vertices }) => {
-        graph.show(vertices, edgesOf(vertices));
+        const edges = edgesOf(vertices);
+        // Of a job whose driver was killed only the operators are known, from its last checkpoint.
+        graph.section.hidden = !job.live && vertices.length > 1 && !edges.length;
+        graph.show(vertices, edges);
         table.show(vertices);
       },
     }),
