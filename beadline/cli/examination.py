@@ -305,13 +305,23 @@ def _directory(what: str, directory: str) -> Finding:
         if not existed and local is not None:
             os.rmdir(local)
     except Exception as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        blocking = None if local is None else _file_on_the_way(local)
+        if blocking is not None:
+            advice = f"Move {blocking} away, or choose another directory."
+        reason = f"{blocking} is a file" if blocking else getattr(error, "strerror", None) or str(error)
         return Finding(what, PROBLEM, f"{directory} can't be written: {reason}", advice)
     if abs(skew) > _SKEW_SECONDS:
         told = f"the clock of {directory} is {skew:+.0f} s off this machine's"
         return Finding(what, WARNING, told, "Let both follow the same time server (NTP).")
     shared = "" if local is None else "; workers on other machines must reach it by the same path"
     return Finding(what, OK, f"{directory} can be written{shared}")
+
+
+def _file_on_the_way(path: str) -> str | None:
+    """What stands where a folder of this path should be, if it is a file."""
+    while not os.path.lexists(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    return None if os.path.isdir(path) or not os.path.exists(path) else path
 
 
 # -- this machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ def finding(ask: Command, what: str, *options: str) -> tuple[dict[str, str], int
     return found[0], done.returncode
 
 
+def python_of_version(version: str, folder: Path) -> Path:
+    """A program that answers as a Python of that version does."""
+    other = folder / "python"
+    other.write_text(f"""#!/bin/sh\necho '["/usr/bin/python", "{version}", []]'\n""")
+    other.chmod(other.stat().st_mode | stat.S_IXUSR)
+    return other
+
+
 def test_without_java(ask: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -39,9 +48,7 @@ def test_without_java(ask: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_with_the_wrong_python_for_workers(ask: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    other = tmp_path / "python3.8"
-    other.write_text('#!/bin/sh\necho \'["/usr/bin/python3.8", "3.8.19", []]\'\n')
-    other.chmod(other.stat().st_mode | stat.S_IXUSR)
+    other = python_of_version("3.8.19", tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", str(other))
     python, code = finding(ask, "workers' Python")
     assert (python["status"], code) == ("problem", 1)
@@ -63,6 +70,29 @@ def test_with_a_read_only_checkpoint_directory(ask: Command, tmp_path: Path) -> 
     assert (place["status"], code) == ("problem", 1)
     assert f"{folder} can't be written" in place["found"]
     assert f"Make {folder} writable for this user" in place["advice"]
+
+
+def test_a_machine_where_everything_is_wrong(
+    beadline: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a process of its own, as a user runs it: no Java, a Python of another version, a file instead of a folder."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python_of_version("3.8.19", tmp_path)))
+    (tmp_path / "file").touch()
+
+    done = beadline("doctor", "-D", f"state.checkpoints.dir={tmp_path}/file/checkpoints")
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    wrong = {lines[at]: lines[at + 1] for at, line in enumerate(lines) if line.startswith("✗")}
+    java, python, place = wrong
+    assert "there is no java on the PATH" in java
+    assert wrong[java].startswith("→ Install a JDK or JRE 17 or newer")
+    assert "is Python 3.8.19; it must be of the driver's minor version" in python
+    assert wrong[python] == f"→ Set PYSPARK_PYTHON to {sys.executable}, or leave it out."
+    assert f"{tmp_path}/file/checkpoints can't be written: {tmp_path}/file is a file" in place
+    assert wrong[place] == f"→ Move {tmp_path}/file away, or choose another directory."
+    assert lines[-1] == "3 problems to solve before a job can run."
 
 
 def test_where_all_is_well_nothing_is_left_behind(ask: Command, tmp_path: Path) -> None:
