@@ -135,9 +135,10 @@ class Committer(ABC):
         """
         return snapshot
 
-    def portable_committable(self, committable: Any) -> Any:
-        """The same for a savepoint that publishes: it must outlive what is staged, should it be lost."""
-        return committable
+    def portable_committables(self, committables: list[Any]) -> list[Any]:
+        """The same for what a savepoint names because it is ready: it must outlive what is staged, should it be lost,
+        and drivers of this job that go on from elsewhere."""
+        return committables
 
     def staged_size(self) -> int:
         """How many bytes the next checkpoint would hand out."""

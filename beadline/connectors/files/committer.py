@@ -180,10 +180,14 @@ class FileCommitter(Committer):
         self._waiting.clear()
 
     def _give_up_others(self, needed: list[Held]) -> None:
-        """Remove what drivers up to this one made ready, except what is named."""
+        """Remove what drivers up to this one made ready, except what is named, here or by an earlier one's
+        savepoint."""
         named = {self._place.key_of(committable) for held in needed for committable in held.committables}
-        for key, _ in list(self._place.ready()):
-            if key not in named:
+        others = [(key, epoch) for key, epoch in self._place.ready() if key not in named]
+        if any(epoch < self._names.epoch for _, epoch in others):
+            named = self._place.promised()
+        for key, epoch in others:
+            if epoch == self._names.epoch or key not in named:
                 self._place.give_up(key)
 
     def portable(self, snapshot: Any, parts: list[Any]) -> Any:
@@ -196,6 +200,11 @@ class FileCommitter(Committer):
             own.changed_at = max(own.changed_at, part.changed_at)
             own.pieces += [with_data(piece) for piece in part.pieces]
         return _snapshot(list(merged.values()), dict(snapshot["counters"]), snapshot.get("began"), {})
+
+    def portable_committables(self, committables: list[Any]) -> list[Any]:
+        if committables:
+            self._place.promise([self._place.key_of(committable) for committable in committables])
+        return committables
 
     def tidy(self, needed: list[Held], idle: bool) -> None:
         candidates = self._handed_out

@@ -2,10 +2,16 @@
 
 A part must appear whole, at one moment, and only once, even if a consumer has taken it away since. So a place makes it
 ready first, and making it appear uses up what was made ready: if that is gone, the part has appeared.
+
+So what a savepoint names must not go in any other way. A driver knows what its own savepoints name. For those that come
+after it there is a list in the staging folder, a *promise*, which is there before the savepoint is: they may go on from
+an older checkpoint, and somebody may start from the savepoint later.
 """
 
 from __future__ import annotations
 
+import json
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,10 +20,12 @@ from urllib.parse import urlsplit
 from beadline.connectors.files.names import Names, PartName
 from beadline.connectors.files.pieces import Piece, content_of
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
-from beadline.state.segments.files import local_path
+from beadline.state.segments.files import base_name, join, local_path, read_file, sync, write_file
 
 #: Makes a file of what was staged. None for what needs no more than to be written one piece after the other.
 Assemble = Callable[[Iterator[bytes]], Iterator[bytes]]
+
+READY, PROMISED = "ready-", "promised-"
 
 # pyarrow.fs moves a file there in one act of the server.
 _RENAMING = frozenset({"hdfs", "viewfs"})
@@ -61,8 +69,27 @@ class Place(ABC):
         """The parts of this sink that have appeared and are still there."""
 
     @abstractmethod
+    def staged(self) -> Iterator[tuple[str, int]]:
+        """The files that drivers up to this one have in the staging folders, with their epochs."""
+
     def pieces(self) -> set[str]:
         """The files of pieces that drivers up to this one have staged."""
+        return {path for path, _ in self.staged() if not base_name(path).lstrip(".").startswith((READY, PROMISED))}
+
+    def promise(self, keys: list[Any]) -> None:
+        """A savepoint names these: no later driver gives them up."""
+        write_file(join(self.names.staging, PROMISED + uuid.uuid4().hex), json.dumps(keys).encode(), durable=True)
+        sync(self.names.staging)
+
+    def promises(self) -> list[str]:
+        """The files with what savepoints of earlier drivers name."""
+        own = self.names.epoch
+        return [path for path, epoch in self.staged() if epoch < own and base_name(path).startswith(PROMISED)]
+
+    def promised(self) -> set[Any]:
+        """What they name. Some of it may have appeared."""
+        keys = (key for path in self.promises() for key in json.loads(read_file(path)))
+        return {tuple(key) if isinstance(key, list) else key for key in keys}
 
     @abstractmethod
     def remove(self, path: str) -> None:
@@ -70,7 +97,7 @@ class Place(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove all that drivers up to this one have staged or made ready."""
+        """Remove all that drivers up to this one have staged or made ready, unless it was promised."""
 
 
 def place_of(names: Names, assemble: Assemble | None = None) -> Place:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from beadline.connectors.files.names import STAGING, PartName
-from beadline.connectors.files.place import Place
+from beadline.connectors.files.place import READY, Place
 from beadline.state.disks import naming
 from beadline.state.segments.files import (
     base_name,
@@ -32,7 +32,6 @@ from beadline.state.segments.files import (
     write_remote,
 )
 
-_READY = "ready-"
 _TRIES = 5
 
 
@@ -43,7 +42,7 @@ class RenamedFiles(Place):
         make_folder(self.names.staging)
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
-        source = join(self.names.staging, _READY + uuid.uuid4().hex)
+        source = join(self.names.staging, READY + uuid.uuid4().hex)
         size = _write(source, self.content(part))
         return {"target": part["target"], "source": source, "size": size}
 
@@ -51,8 +50,8 @@ class RenamedFiles(Place):
         return committable.get("source")
 
     def ready(self) -> Iterator[tuple[Any, int]]:
-        for path, epoch in self._staged():
-            if base_name(path).lstrip(".").startswith(_READY):
+        for path, epoch in self.staged():
+            if base_name(path).lstrip(".").startswith(READY):
                 yield path, epoch
 
     def give_up(self, key: Any) -> None:
@@ -70,11 +69,7 @@ class RenamedFiles(Place):
             elif (part := self.names.part(entry.name)) is not None:
                 yield path, part
 
-    def pieces(self) -> set[str]:
-        return {path for path, _ in self._staged() if not base_name(path).lstrip(".").startswith(_READY)}
-
-    def _staged(self) -> Iterator[tuple[str, int]]:
-        """What drivers up to this one have in the staging folders, with their epochs."""
+    def staged(self) -> Iterator[tuple[str, int]]:
         for epoch in self._epochs():
             folder = join(self.names.all_staged, str(epoch))
             for entry in entries_of(folder):
@@ -89,8 +84,17 @@ class RenamedFiles(Place):
 
     def clear(self) -> None:
         with contextlib.suppress(OSError):
+            kept = {path for path in self.promised() if _size(path) is not None}
+            if kept:
+                kept.update(self.promises())
             for epoch in self._epochs():
-                delete_folder(join(self.names.all_staged, str(epoch)))
+                folder = join(self.names.all_staged, str(epoch))
+                if any(parent(path) == folder for path in kept):
+                    for path in (join(folder, entry.name) for entry in entries_of(folder)):
+                        if path not in kept:
+                            delete_file(path)
+                else:
+                    delete_folder(folder)
             if not entries_of(self.names.all_staged) and is_folder(self.names.all_staged):
                 delete_folder(self.names.all_staged)
 

@@ -104,14 +104,12 @@ class Uploads(Place):
             if part is not None and f"/{STAGING}" not in f"/{key[len(prefix) :]}":
                 yield self._uri(key), part
 
-    def pieces(self) -> set[str]:
-        found = set()
+    def staged(self) -> Iterator[tuple[str, int]]:
         prefix = address_of(self.names.all_staged).key + "/"
         for key in self._keys(prefix):
             epoch = key[len(prefix) :].partition("/")[0]
             if epoch.isdigit() and int(epoch) <= self.names.epoch:
-                found.add(self._uri(key))
-        return found
+                yield self._uri(key), int(epoch)
 
     def remove(self, path: str) -> None:
         at = address_of(path)
@@ -120,9 +118,13 @@ class Uploads(Place):
 
     def clear(self) -> None:
         with contextlib.suppress(OSError):
-            for key, _ in list(self.ready()):
-                self.give_up(key)
-            for path in self.pieces():
+            promised, ready = self.promised(), [key for key, _ in self.ready()]
+            kept = promised.intersection(ready)
+            for key in ready:
+                if key not in kept:
+                    self.give_up(key)
+            lists = set(self.promises()) if kept else set()
+            for path in [path for path, _ in self.staged() if path not in lists]:
                 self.remove(path)
 
     def _below(self) -> Address:

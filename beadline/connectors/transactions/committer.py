@@ -146,9 +146,9 @@ class OutsideCommitter(FileCommitter):
     def _renumbered(self, part: dict[str, Any]) -> dict[str, Any]:
         return self._numbered(self._next(), part["subtask"], [Piece(*piece) for piece in part["pieces"]])
 
-    def portable_committable(self, committable: Any) -> Any:
-        whole = [with_data(Piece(*piece)).as_data() for piece in committable["pieces"]]
-        return {**committable, "pieces": whole}
+    def portable_committables(self, committables: list[Any]) -> list[Any]:
+        """With all data: a later driver may abort the transaction, and the rows are written again then."""
+        return [{**c, "pieces": [with_data(Piece(*p)).as_data() for p in c["pieces"]]} for c in committables]
 
 
 def _number_of(committable: dict[str, Any]) -> int:

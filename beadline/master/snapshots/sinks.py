@@ -287,7 +287,7 @@ class Sinks:
             committables = [made[output.number] for output in own if output in due]
             stored[uid] = {
                 "staged": committer.portable(held["staged"], parts),
-                "committables": list(map(committer.portable_committable, committables)),
+                "committables": committer.portable_committables(committables),
             }
         return with_sink_data(snapshot, stored)
 

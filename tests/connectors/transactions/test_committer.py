@@ -148,7 +148,7 @@ def test_a_job_that_ends_for_good_leaves_nothing_open(tmp_path: Path) -> None:
 def test_a_savepoint_that_publishes_holds_all_it_needs(log: bool, tmp_path: Path) -> None:
     old = Driver(tmp_path, log=log)
     old.stage("a", "b")
-    saved = [old.committer.portable_committable(each) for each in old.ready()]
+    saved = old.committer.portable_committables(old.ready())
     snapshot = old.committer.snapshot()
     old.committer.close(discard=True)  # which aborts what was not published
     new = Driver(tmp_path, OTHER, log=log)

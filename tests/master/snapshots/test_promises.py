@@ -1,4 +1,4 @@
-"""A savepoint that is given up before its thread has come to the sinks."""
+"""What savepoints name is there for whoever starts from them, whatever becomes of the job meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beadline.connectors.transactions import TransactionalSink
 from beadline.errors import JobExecutionError
 from tests.connectors.transactions.ledger import Ledger, as_text, visible
 from tests.master.snapshots import local_jobs
-from tests.master.snapshots.local_jobs import LocalJob, rows
+from tests.master.snapshots.local_jobs import LocalJob, consume, rows, rows_in, staged_files
 from tests.master.snapshots.troubles import Gate, fails
 
 
@@ -49,3 +49,44 @@ def test_what_a_savepoint_promised_too_late_is_not_left_open(tmp_path: Path, mon
     assert job.finish() is End.FINISHED
     assert sorted(visible(out)) == rows(9)
     assert Ledger(str(out)).list_open("test-") == [], "readers of committed rows would wait for it"
+
+
+def job_with_a_promise(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[LocalJob, Path]:
+    """A checkpoint that could not be written holds output, which is therefore ready; and a savepoint names it."""
+    job = LocalJob(folder, job_id="orders")
+    job.step()
+    job.checkpoint()
+    job.step()
+    monkeypatch.setattr(job.storage, "write", fails(1, SnapshotError("no space"), job.storage.write))
+    assert job.trigger().exception(20) is not None
+    return job, job.savepoint(folder / "savepoints")
+
+
+@pytest.mark.parametrize("end", ["finishes", "goes on"])
+def test_a_file_that_a_savepoint_names_outlives_a_driver_that_goes_on_from_elsewhere(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is lost before the checkpoint that would publish the file. The next one goes back further."""
+    job, savepoint = job_with_a_promise(tmp_path, monkeypatch)
+    taker = LocalJob(tmp_path, given=6, job_id="orders", restore_path=job.storage.folder)
+    taker.sealed()
+    if end == "finishes":
+        assert taker.finish() is End.FINISHED
+        assert rows_in(tmp_path / "out") == rows(6)
+        assert len(staged_files(tmp_path / "out")) == 2, "the file, and the list that names it"
+    consume(tmp_path / "out")
+    forked = LocalJob(tmp_path / "fork", given=6, restore_path=str(savepoint))
+    forked.step()
+    assert rows_in(tmp_path / "out") == rows(6, 3)
+    assert forked.finish() is End.FINISHED
+    assert rows_in(tmp_path / "fork" / "out") == rows(9, 6)
+    for each in (taker, job):
+        each.cancel()
+
+
+def test_nothing_is_left_of_a_promise_that_was_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, _ = job_with_a_promise(tmp_path, monkeypatch)
+    job.checkpoint()
+    assert job.finish() is End.FINISHED
+    assert rows_in(job.out) == rows(6)
+    assert list(job.out.glob(".staging-*")) == []
