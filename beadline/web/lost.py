@@ -82,7 +82,7 @@ def record_of_lost(entry: Entry) -> JobRecord:
             _LOG.debug("%s can't be read: %s", directory, error)
     signs = [step.at for step in made.steps] + [change.at for change in made.statuses]
     signs += [each.ended_at or each.triggered_at for each in made.checkpoints]
-    made.now = made.ended_at = max(entry.started_at, *signs)
+    made.now = made.ended_at = max([entry.started_at, *signs])
     made.error = f"the driver, process {entry.pid} on {entry.host}, ended without a word"
     more = "It was killed, or its machine went down. The time of the end is that of the last sign of life."
     if made.last_checkpoint is not None:

@@ -18,6 +18,7 @@ from beadline.master.client.registry import Entry, JobNotFoundError
 
 FIRST = "aa11" + "0" * 28
 SECOND = "ab22" + "0" * 28
+GONE = {"pid": 2**22 - 1, "process_started": "1"}
 
 
 @pytest.fixture(autouse=True)
@@ -135,3 +136,32 @@ def test_where_the_files_are(variables: dict[str, str], expected: str, monkeypat
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert str(registry.state_directory()) == expected
+
+
+class TestJobsWhoseDriversWereKilled:
+    def test_they_wait_for_the_archive_without_their_tokens(self, state: Path) -> None:
+        registry.add(entry(SECOND, started_at=2, history_jobs=50, **GONE))
+        registry.add(entry(FIRST, started_at=1, history_jobs=50, **GONE))
+        assert registry.entries() == []
+        lost = registry.lost()
+        assert [each.job_id for each in lost] == [FIRST, SECOND]
+        assert [each.token for each in lost] == [None, None]
+        assert stat.S_IMODE((state / "lost" / f"{FIRST}.json").stat().st_mode) == 0o600
+        registry.forget(lost[0])
+        assert [each.job_id for each in registry.lost()] == [SECOND]
+
+    def test_one_that_another_driver_goes_on_with_is_not_lost(self) -> None:
+        registry.add(entry(history_jobs=50, **GONE))
+        assert registry.entries() == []
+        registry.add(entry())
+        assert registry.lost() == []
+        registry.remove(FIRST)
+        assert registry.lost() == [], "it has ended in good order"
+
+    def test_no_more_are_kept_than_the_archive_would_keep(self, state: Path) -> None:
+        registry.add(entry(FIRST, history_jobs=0, **GONE))
+        assert registry.lost() == []
+        for number in range(3):
+            registry.add(entry(f"{number}" * 32, started_at=number, history_jobs=2, **GONE))
+            registry.entries()
+        assert [each.started_at for each in registry.lost()] == [1, 2]

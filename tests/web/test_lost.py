@@ -1,0 +1,49 @@
+"""Jobs whose drivers were killed, and what the archive says of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from beadline.master.client import registry
+from beadline.web.history import Archive
+from beadline.web.lost import archive_lost_jobs
+from tests.master.client.test_registry import FIRST, GONE, entry
+from tests.web.records import record
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    monkeypatch.setenv(registry.VARIABLE, str(tmp_path / "state"))
+    return Archive(tmp_path / "archive", 50)
+
+
+def lose(archive: Archive, **more: object) -> None:
+    registry.add(entry(history_dir=str(archive.directory), history_jobs=50, started_at=1_000, **GONE, **more))
+
+
+def test_a_job_that_left_nothing_but_its_registration(archive: Archive, tmp_path: Path) -> None:
+    """Its checkpoints are gone with their folder, or are on a system that is not asked."""
+    for place in (None, str(tmp_path / "nowhere"), "hdfs://namenode:9000/checkpoints"):
+        lose(archive, checkpoint_dir=place)
+        archive_lost_jobs()
+        kept = archive.get(FIRST)
+        assert kept is not None
+        assert (kept.state, kept.name, kept.script) == ("SUSPENDED", "clicks", "/home/me/job.py")
+        assert (kept.started_at, kept.ended_at, kept.last_checkpoint) == (1_000, 1_000, None)
+        assert (kept.error or "").endswith("ended without a word")
+        assert not kept.settings.known
+        assert registry.lost() == []
+        (archive.directory / f"{FIRST}.json").unlink()
+
+
+def test_a_driver_that_was_killed_after_its_job_had_ended(archive: Archive) -> None:
+    archive.keep(dataclasses.replace(record(), job_id=FIRST, state="FINISHED", ended_at=5_000))
+    lose(archive)
+    archive_lost_jobs()
+    kept = archive.get(FIRST)
+    assert kept is not None
+    assert kept.state == "FINISHED"
+    assert registry.lost() == []
