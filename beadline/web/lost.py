@@ -54,8 +54,8 @@ def archive_lost_jobs() -> None:
             if known is None or (known.ended_at or 0) < entry.started_at:  # otherwise it was killed after its end
                 archive.keep(record_of_lost(entry))
             registry.forget(entry)
-        except OSError as error:
-            _LOG.debug("job %s can't be archived: %s", entry.job_id, error)
+        except Exception as error:  # one odd file must not hide all other jobs
+            _LOG.debug("job %s can't be archived: %r", entry.job_id, error)
 
 
 def record_of_lost(entry: Entry) -> JobRecord:
