@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -179,13 +178,16 @@ def test_a_long_body_is_cut_off_also_without_its_length(driver: Driver, path: st
 def raw(driver: Driver, request: bytes, hangs_up: bool = True) -> bytes:
     """What is answered to these bytes. Who hangs up after a whole request may get no answer."""
     with socket.create_connection(("127.0.0.1", driver.port), 10) as connection:
-        connection.sendall(request)
-        if hangs_up:
-            connection.shutdown(socket.SHUT_WR)
         answer = b""
-        with contextlib.suppress(ConnectionResetError):  # who is refused may not get all of it
+        try:  # who is refused may not be heard to the end, nor get all of the answer
+            connection.sendall(request)
+            if hangs_up:
+                connection.shutdown(socket.SHUT_WR)
             while data := connection.recv(65536):
                 answer += data
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                raise
         return answer
 
 

@@ -89,7 +89,8 @@ class Door:
             server: Any = importlib.import_module(_SERVER)
             server.serve(self)
         except Exception as error:
-            _LOG.warning("the REST server at %s can't answer: %s", self.url, error)
+            if not self.closing.is_set():  # else the socket may have been closed under its hands
+                _LOG.warning("the REST server at %s can't answer: %s", self.url, error)
             self.socket.close()
 
 
