@@ -361,7 +361,7 @@ class JobMaster:
             running.stepper.quiet()
             return without_last_checkpoint(error)
         running.do(running.checkpoints.job_failed())
-        latest = max((each.id for each in running.checkpoints.coordinator.completed), default=None)
+        latest = restoring.newest(running)
         delay_ms = self._failures.delay_ms(self.attempt, error, running.poison, running.has_sealed, latest)
         self._life.to(State.RESTARTING)
         self._become(JobStatus.RESTARTING)

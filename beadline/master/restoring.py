@@ -58,6 +58,14 @@ def go_back(job: Job, running: Running, number: int) -> int | None:
     return id
 
 
+def newest(running: Running) -> int | None:
+    """The number of what a job that fails now goes back to; None for the beginning."""
+    stop = running.checkpoints.stop_point
+    if stop is not None:
+        return stop[0]
+    return max((each.id for each in running.checkpoints.coordinator.completed), default=None)
+
+
 def place_of(job: Job, running: Running, number: int, id: int | None) -> tuple[str | None, bool]:
     """Where the checkpoint is that an execution was restored from, and whether it is a savepoint."""
     if id is None:

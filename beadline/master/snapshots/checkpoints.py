@@ -213,8 +213,8 @@ class Checkpoints:
         elif request is not None:
             request.give(record.stored.pointer)
         if action.kind.commits:
-            if self.stop_point is not None:
-                self._home.forget_stop()  # it has gone on since
+            if self.stop_point is not None and not record.stops:
+                self._home.forget_stop()  # it has gone on since; a second stop has noted itself
             self.stop_point = (action.id, record.stored.pointer) if record.stops else None
         else:
             record.taken = None

@@ -17,7 +17,7 @@ from tests.master.snapshots.drivers import FINISHED_BEFORE, KILLED, REFUSED, Tra
 from tests.master.snapshots.local_jobs import LocalJob, rows
 from tests.master.snapshots.test_crashes import World
 from tests.master.snapshots.test_outside_crashes import Outside
-from tests.master.snapshots.troubles import fails, until
+from tests.master.snapshots.troubles import Gate, fails, until
 
 SAVED = "after the savepoint's appearance"
 
@@ -142,3 +142,45 @@ def test_a_job_that_ends_before_it_could_go_on_names_the_savepoint(
     (savepoint,) = (tmp_path / "savepoints").iterdir()
     assert f"-s {savepoint}, the savepoint that it was to stop with" in str(job.master.error)
     assert "latest" not in str(job.master.error)
+
+
+def test_the_note_of_a_second_stop_stays(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first stop failed when it published, and no checkpoint came between the two."""
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    job.step()
+    monkeypatch.setattr(Ledger, "commit", fails(1, OSError("the system is away for a moment"), Ledger.commit))
+    first = job.stop(tmp_path / "savepoints")
+    assert first.exception(20) is not None
+    until(lambda: job.master.attempt == 2, "the failure")
+    assert "The job goes on from checkpoint 2" in caplog.text, "which is the savepoint"
+    job.step()
+    gate = Gate()
+    monkeypatch.setattr(Ledger, "commit", gate.after(Ledger.commit))
+    second = job.stop(tmp_path / "savepoints")
+    gate.reached()
+    note = note_of(tmp_path)
+    gate.open()
+    assert job.ended() is End.STOPPED
+    assert note is not None, "a driver that dies now must not be resumed from the checkpoint before both"
+    assert note["savepoint"] == second.result(20)
+
+
+def test_a_job_that_finished_after_a_failed_stop_sends_nobody_to_the_savepoint(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes no checkpoint at its end, so that the savepoint is the last that it could go back to."""
+    job = LocalJob(tmp_path, after_tasks_finish=False)
+    job.step()
+    job.checkpoint()
+    job.step()
+    monkeypatch.setattr(Ledger, "commit", fails(1, OSError("the system is away for a moment"), Ledger.commit))
+    assert job.stop(tmp_path / "savepoints").exception(20) is not None
+    until(lambda: job.master.attempt == 2, "the failure")
+    assert job.finish() is End.FINISHED
+    note = note_of(tmp_path)
+    assert note is not None
+    assert (note["status"], note["savepoint"]) == ("FINISHED", "")
