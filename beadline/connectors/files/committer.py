@@ -64,6 +64,9 @@ class FileCommitter(Committer):
         self._final = False
         self._durable: set[str] = set()
         self._handed_out: set[str] = set()
+        # The lists of what savepoints name, and those of them that were there at the last look.
+        self._promises: dict[str, set[Any]] = {}
+        self._seen_promises: set[str] = set()
 
     def __repr__(self) -> str:
         return f"<FileCommitter of {self._names.base}: {len(self._open)} open parts>"
@@ -182,13 +185,16 @@ class FileCommitter(Committer):
     def _give_up_others(self, needed: list[Held]) -> None:
         """Remove what drivers up to this one made ready, except what is named, here or by an earlier one's
         savepoint."""
-        named = {self._place.key_of(committable) for held in needed for committable in held.committables}
+        named = self._named(needed)
         others = [(key, epoch) for key, epoch in self._place.ready() if key not in named]
         if any(epoch < self._names.epoch for _, epoch in others):
             named = self._place.promised()
         for key, epoch in others:
             if epoch == self._names.epoch or key not in named:
                 self._place.give_up(key)
+
+    def _named(self, needed: list[Held]) -> set[Any]:
+        return {self._place.key_of(committable) for held in needed for committable in held.committables}
 
     def portable(self, snapshot: Any, parts: list[Any]) -> Any:
         """What was handed out is open again, before the rows that came later: the job that restores it names it."""
@@ -203,14 +209,29 @@ class FileCommitter(Committer):
 
     def portable_committables(self, committables: list[Any]) -> list[Any]:
         if committables:
-            self._place.promise([self._place.key_of(committable) for committable in committables])
+            keys = [self._place.key_of(committable) for committable in committables]
+            self._promises[self._place.promise(keys)] = set(keys)
         return committables
+
+    def _forget_promises(self, needed: list[Held]) -> None:
+        """Remove the lists of what has appeared since, or of savepoints that were given up. One that is here for the
+        first time stays: its savepoint may have come after somebody asked what is needed."""
+        if self._promises:
+            named = self._named(needed)
+            for path in [path for path in self._seen_promises if named.isdisjoint(self._promises[path])]:
+                with contextlib.suppress(OSError):  # the next driver tries again
+                    self._place.remove(path)
+                del self._promises[path]
+            self._seen_promises = set(self._promises)
 
     def tidy(self, needed: list[Held], idle: bool) -> None:
         candidates = self._handed_out
+        self._forget_promises(needed)
         if idle:
             candidates = candidates | self._place.pieces()
             self._give_up_others(needed)
+            with contextlib.suppress(OSError):
+                self._place.forget_kept_promises()
         if not candidates:
             return
         waiting = [part for bucket in self._waiting.values() for part in bucket.parts]

@@ -10,6 +10,7 @@ an older checkpoint, and somebody may start from the savepoint later.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from abc import ABC, abstractmethod
@@ -76,20 +77,33 @@ class Place(ABC):
         """The files of pieces that drivers up to this one have staged."""
         return {path for path, _ in self.staged() if not base_name(path).lstrip(".").startswith((READY, PROMISED))}
 
-    def promise(self, keys: list[Any]) -> None:
-        """A savepoint names these: no later driver gives them up."""
-        write_file(join(self.names.staging, PROMISED + uuid.uuid4().hex), json.dumps(keys).encode(), durable=True)
+    def promise(self, keys: list[Any]) -> str:
+        """A savepoint names these: no later driver gives them up. Gives the file that says so."""
+        path = join(self.names.staging, PROMISED + uuid.uuid4().hex)
+        write_file(path, json.dumps(keys).encode(), durable=True)
         sync(self.names.staging)
+        return path
 
-    def promises(self) -> list[str]:
-        """The files with what savepoints of earlier drivers name."""
-        own = self.names.epoch
-        return [path for path, epoch in self.staged() if epoch < own and base_name(path).startswith(PROMISED)]
+    def promises(self) -> dict[str, set[Any]]:
+        """The files with what savepoints of earlier drivers name, and what that is. Some of it may have appeared."""
+        own, found = self.names.epoch, {}
+        for path in [path for path, epoch in self.staged() if epoch < own and base_name(path).startswith(PROMISED)]:
+            with contextlib.suppress(FileNotFoundError):  # its driver has just kept it
+                keys = json.loads(read_file(path))
+                found[path] = {tuple(key) if isinstance(key, list) else key for key in keys}
+        return found
 
     def promised(self) -> set[Any]:
-        """What they name. Some of it may have appeared."""
-        keys = (key for path in self.promises() for key in json.loads(read_file(path)))
-        return {tuple(key) if isinstance(key, list) else key for key in keys}
+        """All that they name."""
+        return set().union(*self.promises().values())
+
+    def forget_kept_promises(self) -> None:
+        """Remove the lists of earlier drivers of which nothing is left to appear."""
+        promises = self.promises()
+        ready = {key for key, _ in self.ready()} if promises else set()
+        for path, keys in promises.items():
+            if ready.isdisjoint(keys):
+                self.remove(path)
 
     @abstractmethod
     def remove(self, path: str) -> None:

@@ -159,8 +159,11 @@ class Promises:
     def keep(self, output: Output) -> None:
         """What is visible is not owed to anybody."""
         for savepoint, outputs in list(self._owed.items()):
-            self.withdraw(savepoint)
-            self.make(savepoint, [other for other in outputs if other is not output])
+            left = [other for other in outputs if other is not output]
+            if left:
+                self._owed[savepoint] = left  # in one act: threads look at what is owed meanwhile
+            else:
+                self.withdraw(savepoint)
 
     def to_keep(self, uid: str) -> list[Output]:
         """What is owed of a sink."""

@@ -48,3 +48,23 @@ def test_a_later_driver_gives_up_what_nobody_was_promised(shelf: Shelf, ends: bo
     assert sorted(shelf.visible().values()) == ["1\n", "5\n"]
     after.close(discard=True)
     assert (shelf.staged(), shelf.ready()) == ([], []), "a promise that was kept leaves nothing"
+
+
+def test_a_later_driver_forgets_promises_that_were_kept(shelf: Shelf) -> None:
+    """The first one has published what its savepoint names, and dies. The job goes on, and never ends."""
+    first, second = (RowFileSink(shelf.base, encode, bucket, suffix=".txt") for _ in range(2))
+    first.prepare(RUN, 1)
+    before = first.committer()
+    kept, owed = (precommit(before, seal(before, stage(first, [n]), n, True)) for n in (1, 3))
+    for committables in (kept, owed):
+        before.portable_committables(committables)
+    publish_ready(before, kept)
+    assert len(shelf.staged()) == 2
+    second.prepare(RUN, 2)
+    after = second.committer()
+    start = before.snapshot()
+    after.restore(through_metadata(start), [needs(start)])
+    after.tidy([needs(start)], idle=True)
+    assert len(shelf.staged()) == 1
+    publish_ready(after, owed)
+    assert sorted(shelf.visible().values()) == ["1\n", "3\n"]

@@ -90,3 +90,16 @@ def test_nothing_is_left_of_a_promise_that_was_kept(tmp_path: Path, monkeypatch:
     assert job.finish() is End.FINISHED
     assert rows_in(job.out) == rows(6)
     assert list(job.out.glob(".staging-*")) == []
+
+
+def test_a_job_that_takes_savepoints_for_years_keeps_no_list_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, _ = job_with_a_promise(tmp_path, monkeypatch)
+    assert [Path(name).name[:9] for name in staged_files(job.out)].count("promised-") == 1
+    for _ in range(2):
+        job.step()
+        job.checkpoint()
+    assert staged_files(job.out) == [], "what it names is visible"
+    assert job.finish() is End.FINISHED
+    assert rows_in(job.out) == rows(12)
