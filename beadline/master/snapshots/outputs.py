@@ -165,6 +165,20 @@ class Promises:
             else:
                 self.withdraw(savepoint)
 
+    def were_kept(self, uid: str, committables: list[Any]) -> None:
+        """The job has gone back to a snapshot that names these, and published them. A savepoint may hold the rows of a
+        committable too, and names the same one."""
+        published = list(map(_without_rows, committables))
+        for output in self.to_keep(uid):
+            if output.committable is not None and _without_rows(output.committable) in published:
+                self.keep(output)
+
     def to_keep(self, uid: str) -> list[Output]:
         """What is owed of a sink."""
         return [output for outputs in list(self._owed.values()) for output in outputs if output.uid == uid]
+
+
+def _without_rows(committable: Any) -> Any:
+    if not isinstance(committable, dict):
+        return committable
+    return {name: value for name, value in committable.items() if name != "pieces"}

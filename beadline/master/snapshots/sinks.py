@@ -361,6 +361,7 @@ class Sinks:
             committer.restore(held["staged"], [held_of(held), self._not_visible(uid), *self._retained(uid)])
             found = self.publish([(uid, committable) for committable in held["committables"]], recovering=True)
             lost = [committable for _, committable in found]
+            self.promises.were_kept(uid, [each for each in held["committables"] if each not in lost])
             if lost:
                 self._hand_out(uid, committer.again(lost, lost))
         self._turns.begin_again()

@@ -15,7 +15,7 @@ from beadline.errors import JobExecutionError
 from tests.connectors.transactions.ledger import Ledger, as_text, visible
 from tests.master.snapshots import local_jobs
 from tests.master.snapshots.local_jobs import LocalJob, consume, rows, rows_in, staged_files
-from tests.master.snapshots.troubles import Gate, fails
+from tests.master.snapshots.troubles import Gate, fails, until
 
 
 def test_what_a_savepoint_promised_too_late_is_not_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,3 +103,28 @@ def test_a_job_that_takes_savepoints_for_years_keeps_no_list_of_them(
     assert staged_files(job.out) == [], "what it names is visible"
     assert job.finish() is End.FINISHED
     assert rows_in(job.out) == rows(12)
+
+
+@pytest.mark.parametrize("outside", [False, True], ids=["files", "transactions"])
+def test_nothing_is_owed_once_a_failed_stop_has_published_after_all(
+    outside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    (out / ".pending").mkdir(parents=True)
+    if outside:
+        monkeypatch.setattr(
+            local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
+        )
+        monkeypatch.setattr(Ledger, "commit", fails(1, OSError("away for a moment"), Ledger.commit))
+    job = LocalJob(tmp_path)
+    job.step()
+    if not outside:
+        job.engine.failures["publish"] = [JobExecutionError("away for a moment")]
+    assert job.stop(tmp_path / "savepoints").exception(20) is not None
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.step()
+    assert job.master.running is not None
+    assert job.master.running.sinks.promises.to_keep("sink") == []
+    assert job.finish() is End.FINISHED
+    assert (sorted(visible(out)) if outside else rows_in(out)) == rows(6)
+    assert list(job.out.glob(".staging-*")) == []
