@@ -79,11 +79,17 @@ class Writing:
         self._run(record, self._writers, self._storage.write, snapshot, self.copy_foreign)
 
     def _save(self, take: Take, snapshot: Snapshot, request: Request, exporter: Exporter) -> Stored:
-        """Write a savepoint, however long that takes: no checkpoint waits for it."""
+        """Write a savepoint, however long that takes: no checkpoint waits for it.
+
+        If it names output that is ready, it looks at the lease when sinks have promised to keep that: a driver that
+        takes the job from now on finds the promise, and one that has it already may have given the output up.
+        """
         assert request.directory is not None
         canonical = request.format is SavepointFormatType.CANONICAL
         fill = self._savepoints.filler(take, exporter) if canonical else None
         portable = self._sinks.portable(snapshot, take.kind.commits)
+        if any(held.get("committables") for held in portable.committables().values()):
+            self._storage.check()
         return self._storage.write_savepoint(portable, request.directory, fill)
 
     def publish(self, record: Record, ready: list[tuple[str, Any]]) -> None:

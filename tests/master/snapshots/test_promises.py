@@ -10,8 +10,9 @@ import pytest
 from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.ends import End
+from beadline.connectors.files.renaming import RenamedFiles
 from beadline.connectors.transactions import TransactionalSink
-from beadline.errors import JobExecutionError
+from beadline.errors import BeadlineError, JobExecutionError
 from tests.connectors.transactions.ledger import Ledger, as_text, visible
 from tests.master.snapshots import local_jobs
 from tests.master.snapshots.local_jobs import LocalJob, consume, rows, rows_in, staged_files
@@ -128,3 +129,31 @@ def test_nothing_is_owed_once_a_failed_stop_has_published_after_all(
     assert job.finish() is End.FINISHED
     assert (sorted(visible(out)) if outside else rows_in(out)) == rows(6)
     assert list(job.out.glob(".staging-*")) == []
+
+
+def test_a_driver_that_was_fenced_before_it_promised_gives_no_savepoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one has looked for promises by then, and given the file up: the savepoint would lack its rows."""
+    job = LocalJob(tmp_path, job_id="orders")
+    job.step()
+    job.checkpoint()
+    job.step()
+    monkeypatch.setattr(job.storage, "write", fails(1, SnapshotError("no space"), job.storage.write))
+    assert job.trigger().exception(20) is not None
+    gate, promise = Gate(), RenamedFiles.promise
+
+    def late(place: RenamedFiles, keys: list[Any]) -> str:
+        gate.come()
+        return promise(place, keys)
+
+    monkeypatch.setattr(RenamedFiles, "promise", late)
+    answer = job.trigger(CheckpointKind.SAVEPOINT, tmp_path / "savepoints")
+    gate.reached()
+    taker = LocalJob(tmp_path, given=6, job_id="orders", restore_path=job.storage.folder)
+    taker.sealed()
+    gate.open()
+    assert isinstance(answer.exception(20), BeadlineError)
+    assert job.ended() is End.FENCED
+    assert list((tmp_path / "savepoints").glob("savepoint-*")) == []
+    assert taker.finish() is End.FINISHED
