@@ -1,7 +1,8 @@
 """Jobs whose driver was killed. Nothing was written at their end, so their record is put together from what is left.
 
 That is the driver's file in the registry, and, if the job's checkpoints are in local files, what it kept there for
-people: its chronicle (:mod:`beadline.master.reporting.chronicle`) and its newest checkpoint. Nothing else is searched.
+people: its chronicle (:mod:`beadline.master.reporting.chronicle`), its newest checkpoint, and the savepoint that it was
+to stop with. Nothing else is searched.
 How it ended is told as it is known: the driver is gone, and did not say why. Its state is SUSPENDED, Flink's word for
 a job that has not ended but has lost its driver; another driver can go on with it.
 """
@@ -12,7 +13,7 @@ import logging
 from itertools import zip_longest
 
 from beadline.checkpoint.contents.snapshot import Snapshot
-from beadline.checkpoint.directory.jobs import CheckpointDirectory
+from beadline.checkpoint.directory.jobs import CheckpointDirectory, read_trace
 from beadline.checkpoint.settings import CheckpointSettings
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.common.secrets import without_passwords
@@ -86,7 +87,7 @@ def record_of_lost(entry: Entry) -> JobRecord:
     made.error = f"the driver, process {entry.pid} on {entry.host}, ended without a word"
     more = "It was killed, or its machine went down. The time of the end is that of the last sign of life."
     if made.last_checkpoint is not None:
-        more += f"\nTo go on from its newest checkpoint: beadline run -s {made.last_checkpoint} …"
+        more += f"\nTo go on with it: beadline run -s {made.last_checkpoint} …"
     made.statuses.append(StatusChange(made.ended_at, made.state, made.life, made.error))
     trace = f"{_LOST}: {made.error}\n\n{more}"
     made.failures.append(Failure(made.ended_at, made.attempt, made.error, _LOST, trace))
@@ -111,6 +112,9 @@ def _add_what_it_kept(made: JobRecord, directory: CheckpointDirectory) -> None:
         made.vertices = _operators(newest.snapshot)
         made.state_bytes = sum(vertex.total("state_bytes") for vertex in made.vertices)
         made.keys = None
+    trace = read_trace(storage.folder)
+    if trace is not None:  # it was stopped: from an older checkpoint, output that may be visible would come twice
+        made.last_checkpoint = trace.savepoint or None
 
 
 def _operators(snapshot: Snapshot) -> list[Vertex]:

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from beadline.checkpoint.ends import End
 from beadline.master.client import registry
 from beadline.web.history import Archive
-from beadline.web.lost import archive_lost_jobs
+from beadline.web.lost import archive_lost_jobs, record_of_lost
 from tests.master.client.test_registry import FIRST, GONE, entry
+from tests.master.snapshots.local_jobs import LocalJob
+from tests.master.snapshots.troubles import Gate
 from tests.web.records import record
 
 
@@ -47,3 +50,21 @@ def test_a_driver_that_was_killed_after_its_job_had_ended(archive: Archive) -> N
     assert kept is not None
     assert kept.state == "FINISHED"
     assert registry.lost() == []
+
+
+def test_a_job_that_was_killed_while_it_stopped_goes_on_from_its_savepoint(tmp_path: Path) -> None:
+    """Output of the savepoint may be visible: from the newest checkpoint it would come twice."""
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    job.step()
+    gate = job.engine.gates["publish"] = Gate()
+    savepoint = job.stop(tmp_path / "savepoints")
+    gate.reached()
+    killed = entry(job.master.job_id, checkpoint_dir=str(tmp_path / "checkpoints"))
+    record = record_of_lost(killed)
+    gate.open()
+    assert job.ended() is End.STOPPED
+    assert record.last_checkpoint == savepoint.result(20)
+    assert f"-s {record.last_checkpoint}" in record.failures[-1].traceback
+    assert "chk-" not in record.failures[-1].traceback
