@@ -157,8 +157,8 @@ def refuse_finished(job: Job) -> None:
     who, again = f"job '{job.name}' ({job.job_id})", "Start it without -s to run it again"
     if not job.is_over:
         raise SnapshotError(
-            f"{who} was stopped with a savepoint at {time_text(job.time)}, and its driver died before all output was "
-            f"known to be visible. Go on from the savepoint with -s {job.savepoint}: that publishes the rest. From an "
+            f"{who} was stopped with a savepoint at {time_text(job.time)}, and ended before all output was known to be "
+            f"visible. Go on from the savepoint with -s {job.savepoint}: that publishes the rest. From an "
             "older checkpoint, output that is visible already would come a second time"
         )
     if job.savepoint:

@@ -271,7 +271,7 @@ def find_beginning(
                 "path of a checkpoint"
             )
         return _latest(directory, settings.job_id, job_name, program, pause)
-    job = _in_folder(directory, settings.job_id, pointer) if directory is not None and pointer is not None else None
+    job = _in_folder(directory, settings.job_id, pointer, pause) if directory is not None and pointer else None
     if job is not None and job.newest is not None:
         return Beginning(job.job_id, job.newest.pointer, job.snapshot, own=True, newest=True)
     snapshot = read_snapshot(pointer) if pointer is not None else None
@@ -292,18 +292,27 @@ def _latest(
     else:
         job = _with_id(directory, job_id)
     claim = newest_claim(job.folder)
-    holder = None if job.has_finished and job.is_over else holder_of(job.folder, pause=pause)
-    if holder is not None and job.has_finished:
-        raise SnapshotError(f"job '{job.name}' ({job.job_id}) is about to stop, and still runs: {holder}. Wait for it")
-    refuse_finished(job)
+    _refuse_stopped(job, pause)
     snapshot, newest = job.snapshot, job.newest
     assert newest is not None
+    holder = holder_of(job.folder, pause=pause)
     if holder is not None:
         raise SnapshotError(
             f"'latest' is a checkpoint of job '{job.name}' ({job.job_id}), which still runs: {holder}. Stop that "
             f"driver first; or take the job from it by naming the folder: -s {job.folder}"
         )
     return Beginning(job.job_id, newest.pointer, snapshot, True, True, job.folder, claim)
+
+
+def _refuse_stopped(job: Job, pause: Pause) -> None:
+    """Refuse a job that has finished, or was stopped; its driver may be at that."""
+    holder = None if job.is_over else holder_of(job.folder, pause=pause)
+    if holder is not None:
+        raise SnapshotError(
+            f"job '{job.name}' ({job.job_id}) is about to stop with {job.savepoint}, and still runs: {holder}. Wait "
+            f"for it, or stop that driver first; then go on with -s {job.savepoint}"
+        )
+    refuse_finished(job)
 
 
 def _with_id(directory: CheckpointDirectory, job_id: str) -> Job:
@@ -322,7 +331,7 @@ def _with_id(directory: CheckpointDirectory, job_id: str) -> Job:
     )
 
 
-def _in_folder(directory: CheckpointDirectory, job_id: str | None, pointer: str) -> Job | None:
+def _in_folder(directory: CheckpointDirectory, job_id: str | None, pointer: str, pause: Pause) -> Job | None:
     """The job whose folder was named. A checkpoint of a living job would be gone before the new driver has started."""
     folder = canonical(pointer)
     if not is_folder(folder) or size_of(join(folder, METADATA)) is not None:
@@ -330,7 +339,7 @@ def _in_folder(directory: CheckpointDirectory, job_id: str | None, pointer: str)
     job = job_in(folder)
     if job is None or directory.job_folder(job.job_id) != folder or job_id not in (None, job.job_id):
         return None
-    refuse_finished(job)
+    _refuse_stopped(job, pause)
     return job
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.ends import End
 from beadline.connectors.transactions import TransactionalSink
 from tests.connectors.transactions.ledger import Ledger, abort_all, as_text, visible
@@ -184,3 +185,37 @@ def test_a_job_that_finished_after_a_failed_stop_sends_nobody_to_the_savepoint(
     note = note_of(tmp_path)
     assert note is not None
     assert (note["status"], note["savepoint"]) == ("FINISHED", "")
+
+
+@pytest.mark.parametrize("by", ["latest", "folder"])
+def test_a_driver_that_is_about_to_stop_is_not_said_to_be_dead(
+    by: str, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    job.step()
+    gate = Gate()
+    monkeypatch.setattr(Ledger, "commit", gate.after(Ledger.commit))
+    savepoint = job.stop(tmp_path / "savepoints")
+    gate.reached()
+    with pytest.raises(SnapshotError, match=r"is about to stop with .*, and still runs: ") as refused:
+        LocalJob(tmp_path, restore_path="latest" if by == "latest" else job.storage.folder)
+    gate.open()
+    assert f"-s {savepoint.result(20)}" in str(refused.value)
+    assert job.ended() is End.STOPPED
+
+
+def test_a_job_that_was_cancelled_after_a_failed_stop_is_not_said_to_have_died(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = LocalJob(tmp_path)
+    job.step()
+    monkeypatch.setattr(Ledger, "commit", fails(1, OSError("the system is away for a moment"), Ledger.commit))
+    assert job.stop(tmp_path / "savepoints").exception(20) is not None
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.step()
+    assert job.cancel() is End.CANCELLED
+    (savepoint,) = (tmp_path / "savepoints").iterdir()
+    with pytest.raises(SnapshotError, match=f"ended before all output was known .* -s {savepoint}"):
+        LocalJob(tmp_path, restore_path="latest")
