@@ -11,7 +11,7 @@ from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec
 from beadline.master.engines.engine import Engine
 from beadline.master.shipping.shipment import classes_of
-from beadline.runtime.short_tasks.publishing import call_in_worker
+from beadline.runtime.short_tasks.publishing import LostFile, call_in_worker
 from beadline.runtime.worker.classes import Classes
 
 # Up to this many bytes the driver does it itself, a few items at a time.
@@ -61,7 +61,11 @@ class Calls:
             with ThreadPoolExecutor(min(len(items), _THREADS), "beadline-sinks") as threads:
                 return list(threads.map(function, items))
         call = partial(call_in_worker, self._classes, function)
-        return self._engine.run_each(call, items, self._group, f"{self._job_name}: {what}")
+        found = self._engine.run_each(call, items, self._group, f"{self._job_name}: {what}")
+        for each in found:
+            if isinstance(each, LostFile):
+                raise OSError(each.problem)
+        return found
 
     def stop(self) -> None:
         """End what is under way."""

@@ -6,16 +6,19 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from beadline.checkpoint.ends import End
 from beadline.connectors.files import RollingPolicy, pieces
 from beadline.connectors.transactions import TransactionalSink
+from beadline.master.engines.local import LocalEngine
+from beadline.master.snapshots import calls
 from tests.connectors.transactions.ledger import Ledger, as_text, visible
 from tests.master.snapshots import local_jobs
 from tests.master.snapshots.local_jobs import LocalJob, rows, rows_in
-from tests.master.snapshots.troubles import until
+from tests.master.snapshots.troubles import TwiceEngine, until
 
 
 @pytest.fixture
@@ -67,6 +70,43 @@ def test_rows_for_a_system_outside_that_the_disk_did_not_take_come_again(
     monkeypatch.setattr(
         local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
     )
+    job = LocalJob(tmp_path)
+    job.step()
+    job.checkpoint()
+    broken = bad_disk("/output/.staging-")
+    job.step()
+    assert "may have dropped" in str(job.trigger().exception(20))
+    assert broken
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.sealed()
+    job.checkpoint()
+    assert job.finish() is End.FINISHED
+    assert sorted(visible(out)) == rows(6)
+
+
+def test_a_task_that_the_engine_tries_again_does_not_hide_it(
+    bad_disk: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark on a cluster does: the second try of the task would find nothing wrong with the file."""
+    out = tmp_path / "out"
+    (out / ".pending").mkdir(parents=True)
+    monkeypatch.setattr(pieces, "_INLINE", 0)
+    monkeypatch.setattr(calls, "_LIGHT", -1)
+    monkeypatch.setattr(
+        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
+    )
+    once = LocalEngine.run_each
+
+    def insisting(engine: TwiceEngine, function: Callable[[Any], Any], items: list[Any], *args: Any) -> list[Any]:
+        def twice(item: Any) -> Any:
+            try:
+                return function(item)
+            except OSError:
+                return function(item)
+
+        return once(engine, twice, items, *args)
+
+    monkeypatch.setattr(TwiceEngine, "run_each", insisting)
     job = LocalJob(tmp_path)
     job.step()
     job.checkpoint()
