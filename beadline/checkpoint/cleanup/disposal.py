@@ -152,12 +152,13 @@ def _drop_others(directory: CheckpointDirectory, job_id: str, job_name: str, pro
             trace = read_trace(folder)
             if trace is None or trace.job_id == job_id or trace.chosen_id:
                 continue
+            if not Job.that_finished(folder, trace).is_run_of(job_name, program):
+                continue
             if trace.is_stopping and holder_of(folder) is not None:
                 continue  # its driver is at it
-            if Job.that_finished(folder, trace).is_run_of(job_name, program):
-                _remove_checkpoints(folder)
-                delete_file(trace_path(folder))
-                remove_job(folder)
+            _remove_checkpoints(folder)
+            delete_file(trace_path(folder))
+            remove_job(folder)
 
 
 def _remove_checkpoints(folder: str) -> None:

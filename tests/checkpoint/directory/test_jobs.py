@@ -22,6 +22,8 @@ from beadline.checkpoint.directory.jobs import (
     write_trace,
 )
 from beadline.checkpoint.directory.lookup import Listed
+from beadline.checkpoint.ownership import holder
+from beadline.checkpoint.ownership.holder import Holder
 from beadline.checkpoint.ownership.lease import Fenced, Lease
 from beadline.checkpoint.storage.file_system import FileJobStorage
 from beadline.errors import JobFinishedError
@@ -280,6 +282,25 @@ def test_a_job_that_stops_is_left_alone_while_its_driver_is_at_it(
     assert read_trace(storage.folder) is not None
     storage.let_go()
     job_begins(directory, "new", "orders", ORDERS)
+    assert os.listdir(directory.path) == []
+
+
+def test_nobody_waits_for_drivers_of_other_programs(
+    directory: CheckpointDirectory, storage: FileJobStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was killed in another container is watched for seconds; every job of the directory would do that."""
+    storage.acquire()
+    storage.note_stop(trace("a", savepoint="/sp/savepoint-a-1", checkpoint=2))
+    storage.let_go()
+    lease = Path(storage.folder, "lease-1")
+    lease.write_text(json.dumps({**json.loads(lease.read_text()), "process": None}))
+    watched: list[Holder] = []
+    monkeypatch.setattr(holder, "_moves", lambda holder, pause: watched.append(holder) or False)
+    job_begins(directory, "new", "orders", replace(ORDERS, script="/jobs/other.py", graph="other"))
+    assert watched == []
+    assert read_trace(storage.folder) is not None
+    job_begins(directory, "new", "orders", ORDERS)
+    assert len(watched) == 1
     assert os.listdir(directory.path) == []
 
 
