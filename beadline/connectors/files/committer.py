@@ -12,12 +12,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from beadline.connectors.files.pieces import Piece, paths_of, spilled, sync_all, with_data
 from beadline.connectors.files.place import Place, publish
 from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.sink import Call, Committer, Held
-from beadline.state.segments.files import parent
+from beadline.state.segments.files import base_name, local_path, parent
 
 _LOG = logging.getLogger("beadline")
 
@@ -172,6 +173,15 @@ class FileCommitter(Committer):
                     "%s was written after the checkpoint that is restored, and is removed: its rows come again", path
                 )
                 self._place.remove(path)
+        self._skip_names(needed)
+
+    def _skip_names(self, needed: list[Held]) -> None:
+        """What savepoints name may appear yet, and keeps its name: the parts to come get others."""
+        for target in (each["target"] for held in needed for each in held.committables if "target" in each):
+            called = base_name(target)
+            name = self._names.part(called if local_path(target) is not None else unquote(called))
+            if name is not None and name.epoch == self._names.epoch:
+                self._counters[name.subtask] = max(self._counters.get(name.subtask, 0), name.counter + 1)
 
     def _reopen(self) -> None:
         """The program compacted when the snapshot was taken, and does not any more."""

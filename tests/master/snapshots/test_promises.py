@@ -157,3 +157,18 @@ def test_a_driver_that_was_fenced_before_it_promised_gives_no_savepoint(
     assert job.ended() is End.FENCED
     assert list((tmp_path / "savepoints").glob("savepoint-*")) == []
     assert taker.finish() is End.FINISHED
+
+
+def test_what_a_savepoint_names_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job fails before it has published the file, and writes its rows again, with others after them."""
+    job, savepoint = job_with_a_promise(tmp_path, monkeypatch)
+    job.engine.failures["step"] = [JobExecutionError("a bad record")]
+    job.step()
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.sealed()
+    job.checkpoint()
+    assert rows_in(job.out) == rows(9)
+    forked = LocalJob(tmp_path / "fork", given=6, restore_path=str(savepoint))
+    assert forked.finish() is End.FINISHED
+    assert rows_in(job.out) == sorted(rows(9) + rows(6, 3)), "both jobs go on, and have read these"
+    job.cancel()
