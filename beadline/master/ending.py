@@ -32,9 +32,9 @@ def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
             home.leave()
         return bool(home.completed)
     if end.status is JobStatus.FINISHED:
-        # One that was stopped and went on all the same has left its savepoint behind.
-        stop = running.checkpoints.stop_point if end is End.STOPPED else None
-        home.note_finish(job.settings.clock(), stop[1] if stop is not None else "")
+        # All is visible. One that was stopped and went on all the same has left its savepoint behind.
+        stop, running.checkpoints.stop_point = running.checkpoints.stop_point, None
+        home.note_finish(job.settings.clock(), stop[1] if stop is not None and end is End.STOPPED else "")
     lost = job.engine.loss is not None
     running.do(running.checkpoints.close(end, _LAST_CALLS_SECONDS if lost else None))
     resumable = running.checkpoints.is_resumable(end)

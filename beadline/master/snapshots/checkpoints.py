@@ -109,8 +109,9 @@ class Checkpoints:
 
     @property
     def newest(self) -> str | None:
-        """Where the newest checkpoint to go on from is, even if the job has not heard of it yet."""
-        found = self.pointers
+        """Where the newest checkpoint to go on from is, even if the job has not heard of it yet; or the savepoint that
+        it was to stop with."""
+        found = self.pointers | ({} if self.stop_point is None else dict([self.stop_point]))
         for record in self._records:
             if not record.kind.is_savepoint and (stored := record.unheard) is not None:
                 found[record.id] = stored.pointer

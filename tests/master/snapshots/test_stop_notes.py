@@ -11,6 +11,7 @@ import pytest
 
 from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.ends import End
+from beadline.checkpoint.settings import Retention
 from beadline.connectors.transactions import TransactionalSink
 from tests.connectors.transactions.ledger import Ledger, abort_all, as_text, visible
 from tests.master.snapshots import local_jobs
@@ -209,7 +210,9 @@ def test_a_driver_that_is_about_to_stop_is_not_said_to_be_dead(
 def test_a_job_that_was_cancelled_after_a_failed_stop_is_not_said_to_have_died(
     out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = LocalJob(tmp_path)
+    job = LocalJob(tmp_path, retention=Retention.RETAIN_ON_CANCELLATION)
+    job.step()
+    job.checkpoint()
     job.step()
     monkeypatch.setattr(Ledger, "commit", fails(1, OSError("the system is away for a moment"), Ledger.commit))
     assert job.stop(tmp_path / "savepoints").exception(20) is not None
@@ -217,5 +220,6 @@ def test_a_job_that_was_cancelled_after_a_failed_stop_is_not_said_to_have_died(
     job.step()
     assert job.cancel() is End.CANCELLED
     (savepoint,) = (tmp_path / "savepoints").iterdir()
+    assert job.master.last_checkpoint == str(savepoint), "which commands and pages name"
     with pytest.raises(SnapshotError, match=f"ended before all output was known .* -s {savepoint}"):
         LocalJob(tmp_path, restore_path="latest")
