@@ -78,7 +78,7 @@ def record_of_lost(entry: Entry) -> JobRecord:
     directory = entry.checkpoint_dir
     if directory is not None and local_path(directory) is not None:
         try:
-            _add_what_it_kept(made, CheckpointDirectory(directory))
+            _add_what_it_kept(made, _place_of(made.job_id, directory))
         except Exception as error:
             _LOG.debug("%s can't be read: %s", directory, error)
     signs = [step.at for step in made.steps] + [change.at for change in made.statuses]
@@ -92,6 +92,12 @@ def record_of_lost(entry: Entry) -> JobRecord:
     trace = f"{_LOST}: {made.error}\n\n{more}"
     made.failures.append(Failure(made.ended_at, made.attempt, made.error, _LOST, trace))
     return made
+
+
+def _place_of(job_id: str, directory: str) -> CheckpointDirectory:
+    """A job that was told to make no folder of its own has its checkpoints in the directory itself."""
+    flat = CheckpointDirectory(directory, create_subdir=False)
+    return flat if flat.completed(job_id) else CheckpointDirectory(directory)
 
 
 def _add_what_it_kept(made: JobRecord, directory: CheckpointDirectory) -> None:
@@ -113,7 +119,8 @@ def _add_what_it_kept(made: JobRecord, directory: CheckpointDirectory) -> None:
         made.state_bytes = sum(vertex.total("state_bytes") for vertex in made.vertices)
         made.keys = None
     trace = read_trace(storage.folder)
-    if trace is not None:  # it was stopped: from an older checkpoint, output that may be visible would come twice
+    if trace is not None and trace.job_id == made.job_id:
+        # It was stopped: from an older checkpoint, output that may be visible would come twice.
         made.last_checkpoint = trace.savepoint or None
 
 

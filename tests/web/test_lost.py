@@ -68,3 +68,16 @@ def test_a_job_that_was_killed_while_it_stopped_goes_on_from_its_savepoint(tmp_p
     assert record.last_checkpoint == savepoint.result(20)
     assert f"-s {record.last_checkpoint}" in record.failures[-1].traceback
     assert "chk-" not in record.failures[-1].traceback
+
+
+def test_a_job_without_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
+    """execution.checkpointing.create-subdir is false, and the registration does not say so."""
+    job = LocalJob(tmp_path, create_subdirectory=False)
+    job.step()
+    checkpoint = job.checkpoint()
+    directory = str(tmp_path / "checkpoints")
+    record = record_of_lost(entry(job.master.job_id, checkpoint_dir=directory))
+    stranger = record_of_lost(entry("b" * 32, checkpoint_dir=directory))
+    job.cancel()
+    assert (record.last_checkpoint, record.records) == (checkpoint, 3)
+    assert (stranger.last_checkpoint, stranger.checkpoints) == (None, [])
