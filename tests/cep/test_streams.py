@@ -373,6 +373,7 @@ def readings() -> list[tuple[str, int, float]]:
     return sorted(made, key=lambda reading: reading[1] + chance.randrange(20_000))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_two_readings_within_a_minute_that_are_far_apart(spark: Any) -> None:
     given = readings()

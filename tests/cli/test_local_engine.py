@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import beadline as package
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -229,6 +231,7 @@ class TestJobs:
         wanted += [f"half a line of {name} and its end" for name in ("red", "blue") for _ in range(400)]
         assert sorted(lines) == sorted(wanted)
 
+    @pytest.mark.slow
     def test_a_function_that_is_slow_does_not_keep_a_cancelled_job(self, beadline: Command, write: Write) -> None:
         write(
             "job.py",

@@ -121,6 +121,7 @@ def test_the_life_of_a_job_as_the_second_terminal_sees_it(ask: Command, submit: 
     assert registry.entries() == []
 
 
+@pytest.mark.slow
 def test_cancel_with_a_savepoint_as_flink_writes_it(ask: Command, submit: Submit, tmp_path: Path) -> None:
     """``cancel -s [targetDirectory] jobId``"""
     job = submit("first")
@@ -142,6 +143,7 @@ def test_cancel_with_a_savepoint_as_flink_writes_it(ask: Command, submit: Submit
     assert "RUNNING" in ask("list").stdout
 
 
+@pytest.mark.slow
 def test_jobs_that_nobody_knows_or_too_many_have_the_name(ask: Command, submit: Submit) -> None:
     first, second = submit("twin"), submit("twin")
 
@@ -190,6 +192,7 @@ def test_a_driver_that_was_killed(ask: Command, submit: Submit, tmp_path: Path) 
     assert entry.token not in "".join(path.read_text() for path in registry.state_directory().rglob("*.json"))
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs(ask: Command, submit: Submit) -> None:
     job = submit("sleeper")
     (entry,) = registry.entries()

@@ -70,7 +70,8 @@ class Terminal:
         self._before = termios.tcgetattr(self._theirs)
         self._shown = b""
         started = (
-            "import fcntl, os, sys, termios\n"
+            "import fcntl, os, signal, sys, termios\n"
+            "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"  # whoever runs the tests in the background ignores it
             "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"  # so that Ctrl-C reaches it
             "os.execv(sys.executable, [sys.executable, '-m', 'beadline.cli.main', *sys.argv[1:]])"
         )

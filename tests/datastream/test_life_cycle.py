@@ -285,6 +285,7 @@ class Remembers(KeyedProcessFunction):
         return ()
 
 
+@pytest.mark.slow
 def test_segments_are_merged_and_their_files_deleted(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """60 steps over 400 keys: the state's size on disk stays near that of the keys, not of all that was written."""
     scratch = tempfile.mkdtemp()

@@ -125,6 +125,7 @@ def test_after_kill_9_every_line_is_there_once(program: Program) -> None:
     assert program.written() == sums()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_job_that_is_told_to_end_is_resumed_at_another_parallelism(program: Program, how: signal.Signals) -> None:
     code, said = program.interrupt(how, "-p", "2")

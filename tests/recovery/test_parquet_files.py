@@ -110,6 +110,7 @@ def sums() -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 def test_after_kill_9_every_row_is_there_once(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"number": list(range(NUMBERS))}), tmp_path / "in" / "a.parquet", row_group_size=1000)

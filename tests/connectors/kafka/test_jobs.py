@@ -268,6 +268,7 @@ def test_an_old_consumer_goes_on_where_its_group_stands(kafka: KafkaServer) -> N
     assert read_some(environment(1), consumer().set_start_from_earliest(), 3) == expected[:3]
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_and_comes_back(tmp_path: Path) -> None:
     """The job waits for it, and neither loses nor repeats anything."""
     with KafkaServer() as server:

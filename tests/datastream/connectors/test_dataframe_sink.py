@@ -37,6 +37,7 @@ def run(tmp_path: Path, sink: DataFrameSink, numbers: int = 300) -> None:
     env.execute()
 
 
+@pytest.mark.slow
 def test_each_checkpoint_is_a_dataframe_with_an_id(tmp_path: Path) -> None:
     def write(frame: DataFrame, checkpoint_id: int) -> None:
         rows = [row.asDict() for row in frame.collect()]
