@@ -118,7 +118,7 @@ def test_the_life_of_a_job_as_the_second_terminal_sees_it(ask: Command, submit: 
     assert read > json.loads(ask("status", job, "--json").stdout)["beadline"]["records"]
     cancelled = ask("cancel", resumed)
     assert cancelled.stdout == f"Cancelling job {resumed}.\nCancelled job {resumed}.\n"
-    assert registry.entries() == []
+    wait_until(lambda: registry.entries() == [])  # it ends a moment after its job
 
 
 @pytest.mark.slow
