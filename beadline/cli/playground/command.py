@@ -118,8 +118,12 @@ def _stage(folder: Path, engine: str, kafka: bool, windows: int, open_browser: b
 
 @contextlib.contextmanager
 def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM is heeded as Ctrl-C is: whatever was started is ended."""
-    before = signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    """SIGTERM is heeded as Ctrl-C is, also in the background, where that is ignored: whatever was started is ended."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:

@@ -23,7 +23,14 @@ def start(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
     environment["BEADLINE_STATE_DIR"] = str(tmp_path / "state")
     command = [sys.executable, "-m", "beadline.cli.main", "playground", "--no-open", *options]
     return subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Who runs the tests in the background ignores Ctrl-C, and so would what they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
