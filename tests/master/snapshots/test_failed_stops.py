@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from beadline.checkpoint.ends import End
-from beadline.connectors.transactions import TransactionalSink
-from tests.connectors.transactions.ledger import Ledger, as_text, visible
-from tests.master.snapshots import local_jobs
+from tests.connectors.transactions.ledger import Ledger, visible
+from tests.master.snapshots.ledger_jobs import into_ledger
 from tests.master.snapshots.local_jobs import LocalJob, rows
 from tests.master.snapshots.troubles import until
 
@@ -20,11 +19,7 @@ from tests.master.snapshots.troubles import until
 def test_nothing_that_a_stop_has_published_comes_twice(
     trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "out"
-    (out / ".pending").mkdir(parents=True)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
+    out = into_ledger(tmp_path, monkeypatch)
     job = LocalJob(tmp_path, parallelism=2)
     job.step(10)
     job.checkpoint()
@@ -54,11 +49,7 @@ def test_a_stop_that_drains_ends_all_the_same(tmp_path: Path, monkeypatch: pytes
     """Event time is at its end, and the job must not read on."""
     from beadline.checkpoint.coordinator.actions import CheckpointKind
 
-    out = tmp_path / "out"
-    (out / ".pending").mkdir(parents=True)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
+    out = into_ledger(tmp_path, monkeypatch)
     job = LocalJob(tmp_path, parallelism=2, after_tasks_finish=True)
     job.step(10)
     job.checkpoint()
@@ -80,11 +71,7 @@ def test_a_process_that_is_told_to_end_while_a_job_stops(tmp_path: Path, monkeyp
     """The savepoint is complete, and is being published: the job has stopped then, and nobody resumes it."""
     from tests.master.snapshots.troubles import Gate
 
-    out = tmp_path / "out"
-    (out / ".pending").mkdir(parents=True)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
+    out = into_ledger(tmp_path, monkeypatch)
     job = LocalJob(tmp_path)
     job.step()
     job.checkpoint()

@@ -12,11 +12,10 @@ import pytest
 
 from beadline.checkpoint.ends import End
 from beadline.connectors.files import RollingPolicy, pieces
-from beadline.connectors.transactions import TransactionalSink
 from beadline.master.engines.local import LocalEngine
 from beadline.master.snapshots import calls
-from tests.connectors.transactions.ledger import Ledger, as_text, visible
-from tests.master.snapshots import local_jobs
+from tests.connectors.transactions.ledger import visible
+from tests.master.snapshots.ledger_jobs import into_ledger
 from tests.master.snapshots.local_jobs import LocalJob, rows, rows_in
 from tests.master.snapshots.troubles import TwiceEngine, until
 
@@ -42,45 +41,37 @@ def bad_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]:
     return breaks
 
 
+def go_back_once(job: LocalJob, bad_disk: Callable[[str], list[str]], what: str) -> None:
+    """A file of the second step is lost: the job goes back to the first, and comes to its end."""
+    job.step()
+    job.checkpoint()
+    broken = bad_disk(what)
+    job.step()
+    assert "may have dropped" in str(job.trigger().exception(20))
+    assert broken
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.sealed()
+    job.checkpoint()
+    assert job.finish() is End.FINISHED
+
+
 def test_staged_rows_that_the_disk_did_not_take_come_again(
     bad_disk: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part that stays open over several checkpoints is named by each of them."""
     monkeypatch.setattr(pieces, "_INLINE", 0)
     job = LocalJob(tmp_path, RollingPolicy())
-    job.step()
-    job.checkpoint()
-    broken = bad_disk("/.staging-")
-    job.step()
-    assert "may have dropped" in str(job.trigger().exception(20))
-    assert broken
-    until(lambda: job.master.attempt == 2, "the failure")
-    job.sealed()
-    job.checkpoint()
-    assert job.finish() is End.FINISHED
+    go_back_once(job, bad_disk, "/.staging-")
     assert rows_in(job.out) == rows(6)
 
 
 def test_rows_for_a_system_outside_that_the_disk_did_not_take_come_again(
     bad_disk: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = tmp_path / "out"
-    (out / ".pending").mkdir(parents=True)
+    out = into_ledger(tmp_path, monkeypatch)
     monkeypatch.setattr(pieces, "_INLINE", 0)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
     job = LocalJob(tmp_path)
-    job.step()
-    job.checkpoint()
-    broken = bad_disk("/output/.staging-")
-    job.step()
-    assert "may have dropped" in str(job.trigger().exception(20))
-    assert broken
-    until(lambda: job.master.attempt == 2, "the failure")
-    job.sealed()
-    job.checkpoint()
-    assert job.finish() is End.FINISHED
+    go_back_once(job, bad_disk, "/output/.staging-")
     assert sorted(visible(out)) == rows(6)
 
 
@@ -88,13 +79,9 @@ def test_a_task_that_the_engine_tries_again_does_not_hide_it(
     bad_disk: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark on a cluster does: the second try of the task would find nothing wrong with the file."""
-    out = tmp_path / "out"
-    (out / ".pending").mkdir(parents=True)
+    out = into_ledger(tmp_path, monkeypatch)
     monkeypatch.setattr(pieces, "_INLINE", 0)
     monkeypatch.setattr(calls, "_LIGHT", -1)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
     once = LocalEngine.run_each
 
     def insisting(engine: TwiceEngine, function: Callable[[Any], Any], items: list[Any], *args: Any) -> list[Any]:
@@ -108,16 +95,7 @@ def test_a_task_that_the_engine_tries_again_does_not_hide_it(
 
     monkeypatch.setattr(TwiceEngine, "run_each", insisting)
     job = LocalJob(tmp_path)
-    job.step()
-    job.checkpoint()
-    broken = bad_disk("/output/.staging-")
-    job.step()
-    assert "may have dropped" in str(job.trigger().exception(20))
-    assert broken
-    until(lambda: job.master.attempt == 2, "the failure")
-    job.sealed()
-    job.checkpoint()
-    assert job.finish() is End.FINISHED
+    go_back_once(job, bad_disk, "/output/.staging-")
     assert sorted(visible(out)) == rows(6)
 
 

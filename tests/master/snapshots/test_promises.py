@@ -11,20 +11,15 @@ from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.coordinator.actions import CheckpointKind
 from beadline.checkpoint.ends import End
 from beadline.connectors.files.renaming import RenamedFiles
-from beadline.connectors.transactions import TransactionalSink
 from beadline.errors import BeadlineError, JobExecutionError
-from tests.connectors.transactions.ledger import Ledger, as_text, visible
-from tests.master.snapshots import local_jobs
+from tests.connectors.transactions.ledger import Ledger, visible
+from tests.master.snapshots.ledger_jobs import into_ledger
 from tests.master.snapshots.local_jobs import LocalJob, consume, rows, rows_in, staged_files
 from tests.master.snapshots.troubles import Gate, fails, until
 
 
 def test_what_a_savepoint_promised_too_late_is_not_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "out"
-    (out / ".pending").mkdir(parents=True)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
+    out = into_ledger(tmp_path, monkeypatch)
     job = LocalJob(tmp_path)
     job.step()
     monkeypatch.setattr(job.storage, "write", fails(1, SnapshotError("no space"), job.storage.write))
@@ -111,11 +106,8 @@ def test_nothing_is_owed_once_a_failed_stop_has_published_after_all(
     outside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    (out / ".pending").mkdir(parents=True)
     if outside:
-        monkeypatch.setattr(
-            local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-        )
+        into_ledger(tmp_path, monkeypatch)
         monkeypatch.setattr(Ledger, "commit", fails(1, OSError("away for a moment"), Ledger.commit))
     job = LocalJob(tmp_path)
     job.step()

@@ -12,10 +12,9 @@ import pytest
 from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import Retention
-from beadline.connectors.transactions import TransactionalSink
-from tests.connectors.transactions.ledger import Ledger, abort_all, as_text, visible
-from tests.master.snapshots import local_jobs
+from tests.connectors.transactions.ledger import Ledger, abort_all, visible
 from tests.master.snapshots.drivers import FINISHED_BEFORE, KILLED, REFUSED, Trap
+from tests.master.snapshots.ledger_jobs import into_ledger
 from tests.master.snapshots.local_jobs import LocalJob, rows
 from tests.master.snapshots.test_crashes import World
 from tests.master.snapshots.test_outside_crashes import Outside
@@ -27,12 +26,7 @@ SAVED = "after the savepoint's appearance"
 @pytest.fixture
 def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where transactions go."""
-    folder = tmp_path / "out"
-    (folder / ".pending").mkdir(parents=True)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
-    return folder
+    return into_ledger(tmp_path, monkeypatch)
 
 
 def note_of(folder: Path) -> dict[str, Any] | None:

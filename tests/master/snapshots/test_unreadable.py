@@ -9,21 +9,16 @@ import pytest
 
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.storage import durable
-from beadline.connectors.transactions import TransactionalSink
 from beadline.errors import JobExecutionError
-from tests.connectors.transactions.ledger import Ledger, as_text, visible
-from tests.master.snapshots import local_jobs
+from tests.connectors.transactions.ledger import visible
+from tests.master.snapshots.ledger_jobs import into_ledger
 from tests.master.snapshots.local_jobs import LocalJob, rows
 from tests.master.snapshots.troubles import fails, until
 
 
 def test_a_moment_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One read fails: the newest checkpoint is left for the one before it, and removed."""
-    out = tmp_path / "out"
-    (out / ".pending").mkdir(parents=True)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
+    out = into_ledger(tmp_path, monkeypatch)
     job = LocalJob(tmp_path, inline_threshold=0, retained=2)
     for _ in range(2):
         job.step()

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from beadline.checkpoint.ends import End
-from beadline.connectors.transactions import TransactionalSink
 from beadline.errors import JobExecutionError
 from beadline.master.snapshots import waiting
 from beadline.master.snapshots.outputs import Turns
-from tests.connectors.transactions.ledger import Ledger, as_text, visible
-from tests.master.snapshots import local_jobs
+from tests.connectors.transactions.ledger import Ledger, visible
+from tests.master.snapshots.ledger_jobs import into_ledger
 from tests.master.snapshots.local_jobs import LocalJob, rows
 from tests.master.snapshots.troubles import Gate, until
 
@@ -22,12 +21,8 @@ from tests.master.snapshots.troubles import Gate, until
 def test_a_restart_that_waits_for_a_system_outside_says_so(
     verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    out, gate = tmp_path / "out", Gate()
-    (out / ".pending").mkdir(parents=True)
+    out, gate = into_ledger(tmp_path, monkeypatch), Gate()
     monkeypatch.setattr(waiting, "_FIRST_SECONDS", 0.05)
-    monkeypatch.setattr(
-        local_jobs, "file_sink", lambda folder, policy: TransactionalSink(Ledger(str(folder)), as_text, "test")
-    )
     job = LocalJob(tmp_path)
     job.step()
     monkeypatch.setattr(Ledger, verb, gate.after(getattr(Ledger, verb)))
