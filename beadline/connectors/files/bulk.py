@@ -67,6 +67,7 @@ class BulkFileSink(FileSinkBase):
 class _BulkStager(Stager):
     def __init__(self, sink: BulkFileSink, subtask: int, now: int) -> None:
         self._sink = sink
+        self._names = sink.names
         self._subtask = subtask
         self._now = now
         self._buckets: dict[str, PieceWriter] = {}
@@ -79,9 +80,9 @@ class _BulkStager(Stager):
         for bucket, group in groups.items():
             writer = self._buckets.get(bucket)
             if writer is None:
-                writer = self._buckets[bucket] = self._sink.encoding.piece()
+                writer = self._buckets[self._names.checked(bucket)] = self._sink.encoding.piece()
             writer.write(group)
 
     def finish(self) -> list[Piece]:
-        folder = self._sink.names.staging
+        folder = self._names.staging
         return [of_rows(folder, bucket, self._subtask, writer.finish()) for bucket, writer in self._buckets.items()]

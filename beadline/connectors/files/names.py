@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
 
+from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.state.segments.files import join, local_path
 
 STAGING = ".staging-"
 COMPACTED = "compacted-"
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# What file systems take as one name.
+_LONGEST = 255
 
 
 class PartName(NamedTuple):
@@ -61,6 +66,39 @@ class Names:
         prefix = COMPACTED if compacted else ""
         names.append(f"{prefix}{self.stem}{epoch}-{subtask}-{counter}{self.suffix}")
         return join(self.base, *(names if local_path(self.base) is not None else map(quote, names)))
+
+    def checked(self, bucket: str) -> str:
+        """The bucket, if its parts stay below the base path and out of the staging folders: it is mostly made of what
+        is in a record.
+
+        :raises ConfigurationError: they would not
+        """
+        if not isinstance(bucket, str):
+            raise TypeMismatchError(f"A bucket must be a text, and the bucket assigner gave {bucket!r}.")
+        problem = "it is an absolute path" if bucket.startswith("/") else ""
+        problem = next(filter(None, (problem, *map(self._problem_of, bucket.split("/")))), "")
+        if problem:
+            raise ConfigurationError(
+                f"FileSink can't put a file into the bucket {bucket[:_LONGEST]!r} of {self.base}: {problem}. Let the "
+                "bucket assigner give names of folders below the base path, such as 'a' or 'a/b'"
+            )
+        return bucket
+
+    def _problem_of(self, folder: str) -> str:
+        """Why no bucket may have a folder of this name; empty if it may."""
+        if folder in (".", ".."):
+            return f"'{folder}' leads elsewhere"
+        if folder.lower().startswith(STAGING):
+            return f"names that begin with '{STAGING}' are those of folders that nobody looks into"
+        if _CONTROL.search(folder):
+            return "it has control characters"
+        try:
+            length = len(folder.encode())
+        except UnicodeEncodeError:
+            return "it is not valid Unicode"
+        if length > _LONGEST:
+            return f"a name in it has {length} bytes, and file systems take {_LONGEST}"
+        return f"'{folder}' is the name of a file of this sink" if self.part(folder) is not None else ""
 
     def part(self, name: str) -> PartName | None:
         """What a file name tells, None if it is not a part of this sink."""

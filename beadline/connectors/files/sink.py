@@ -80,15 +80,19 @@ def _absolute(path: str) -> str:
 class _RowStager(Stager):
     def __init__(self, sink: RowFileSink, subtask: int, now: int) -> None:
         self._sink = sink
+        self._names = sink.names
         self._subtask = subtask
         self._now = now
         self._buckets: dict[str, list[bytes]] = {}
 
     def write(self, records: list[Any], timestamps: list[int] | None) -> None:
-        encode, bucket_of, now = self._sink.encode, self._sink.bucket_of, self._now
+        encode, bucket_of, now, buckets = self._sink.encode, self._sink.bucket_of, self._now, self._buckets
         for record in records:
-            self._buckets.setdefault(bucket_of(record, now), []).append(encode(record))
+            rows = buckets.get(bucket := bucket_of(record, now))
+            if rows is None:
+                rows = buckets[self._names.checked(bucket)] = []
+            rows.append(encode(record))
 
     def finish(self) -> list[Any]:
-        folder = self._sink.names.staging
+        folder = self._names.staging
         return [of_rows(folder, bucket, self._subtask, rows) for bucket, rows in self._buckets.items()]

@@ -172,7 +172,7 @@ def test_a_large_part_is_put_together_of_many_chunks(
 
 
 def test_names_that_a_uri_would_mistake(sink: RowFileSink, shelf: Shelf) -> None:
-    sink = replace(sink, bucket_of=lambda record, now: "/day=1?/50%/ä b")
+    sink = replace(sink, bucket_of=lambda record, now: "day=1?/50%/ä b")
     publish_all(sink.committer(), seal(committer := sink.committer(), stage(sink, [1]), 0, True))
     (due,) = seal(committer, stage(sink, [3]), 0, True)
     assert due["target"].count("part-01234567-0-1.txt") == 1
