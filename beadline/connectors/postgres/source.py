@@ -10,7 +10,12 @@ So the driver reads no further than it knows to be complete:
 
 Nobody is kept waiting, neither writers nor, when there are none, the source. What this can't know of are values that
 were drawn long before they are inserted: times of the beginning of a transaction (``now()``), numbers that the
-application or a sequence with a cache gives out. For these there is the lag.
+application or a sequence with a cache gives out. For these there is the lag: the user says how late a row may appear.
+
+Where the server does not show who is writing (:mod:`beadline.connectors.postgres.relations`), only the lag remains, and
+without it the source is refused. It is looked at again before each range, for it changes: a standby is promoted, a
+table is replaced by a view. A standby may be far behind its primary, so there the lag counts from the last transaction
+that it has repeated, and each task looks whether the server that it happens to reach has got that far.
 """
 
 from __future__ import annotations
@@ -22,13 +27,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from beadline.common.types import new_row
+from beadline.connectors.postgres.relations import Relations, relation_named, relations_below, relations_of, writers
 from beadline.connectors.postgres.server import Server, said
 from beadline.connectors.postgres.table import parts_of
 from beadline.connectors.source import BATCH, Position, StepSource
-from beadline.errors import ConfigurationError
+from beadline.errors import ConfigurationError, InputError
 
 _WAITING = 0.1
-_FIRST_USER_RELATION = 16384  # what is below belongs to PostgreSQL itself
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,9 @@ class PostgresReader(StepSource):
 
         def act(connection: Any) -> Any:
             try:
+                problem = self._problem(self._relations(connection))
+                if problem is not None:
+                    return ConfigurationError(problem)
                 connection.execute(self._select("q.*", "ORDER BY {c} LIMIT 0"), [])
                 if self._reading.lag is not None:
                     connection.execute(self._select("1", "AND {c} <= clock_timestamp() LIMIT 0"), [])
@@ -109,6 +117,24 @@ class PostgresReader(StepSource):
             raise answer
         self._unique = answer
 
+    def _relations(self, connection: Any) -> Relations:
+        """What is read, as it is now."""
+        table = self._quoted()
+        if table is None:
+            return relations_below(connection, relations_of(connection, self._select("1", "LIMIT 0")))
+        return relations_below(connection, relation_named(connection, table))
+
+    def _problem(self, relations: Relations) -> str | None:
+        """Why rows could be passed over, if nothing is known of how late they may appear."""
+        if relations.problem is None or self._reading.lag is not None:
+            return None
+        return (
+            f"PostgresSource can't tell when {self._reading.name} at {self._server.label} is complete up to a value: "
+            f"{relations.problem}. Rows that appear late would be lost. Read them on the server where they are "
+            "written, from the tables themselves; or read by a column with times, and say with set_lag() how late "
+            "after the time in its column a row may appear."
+        )
+
     def _about_lag(self) -> str:
         return "; with set_lag() that must be a date or time" if self._reading.lag is not None else ""
 
@@ -116,21 +142,48 @@ class PostgresReader(StepSource):
         after = self._reading.start
         if not self.bounded:
             return {"after": after, "end": None}
-        return {"after": after, "end": self._server.retrying("looking for the last row", self._highest) or after}
+
+        def act(connection: Any) -> Any:
+            return self._highest(connection) if self._has_repeated(connection) else _NOTHING_REPEATED
+
+        highest = self._server.retrying("looking for the last row", act)
+        if highest is _NOTHING_REPEATED:
+            raise InputError(
+                f"The standby at {self._server.label} has repeated no transaction of its primary since it was started, "
+                "so it can't be told how far it is. Wait until something has been written on the primary, and start "
+                "the job again."
+            )
+        return {"after": after, "end": highest or after}
+
+    def _has_repeated(self, connection: Any, value: str | None = None) -> bool:
+        """Whether all rows can be seen that may be read by the lag, up to a value if one is given. True on a server
+        that is no standby: there writers are looked at."""
+        text = "SELECT NOT pg_is_in_recovery() OR coalesce({} <= pg_last_xact_replay_timestamp(), false)"
+        if value is None or self._reading.lag is None:
+            return bool(connection.execute(text.format("'-infinity'")).fetchone()[0])
+        limit = "%s::timestamptz + make_interval(secs => %s)"
+        return bool(connection.execute(text.format(limit), [value, self._reading.lag]).fetchone()[0])
 
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
         if self.finished(start) or not self._is_time():
             return start, []
 
-        def act(connection: Any) -> list[str]:
-            self._look(connection)
-            return [] if self._safe is None else self._cuts(connection, start, max(rows, 1), parallelism)
+        def act(connection: Any) -> tuple[list[str], bool, str | None]:
+            problem = self._look(connection)
+            if problem is not None:
+                return [], False, problem
+            cuts = [] if self._safe is None else self._cuts(connection, start, max(rows, 1), parallelism)
+            # The last rows may have been deleted meanwhile.
+            over = (
+                not cuts and self._candidate is None and self.bounded and self._has_repeated(connection, start["end"])
+            )
+            return cuts, over, None
 
-        cuts = self._server.retrying(f"planning a range of {self._reading.name}", act)
+        cuts, over, problem = self._server.retrying(f"planning a range of {self._reading.name}", act)
+        if problem is not None:
+            raise InputError(problem)
         if not cuts:
             self._looked_at = time.monotonic()
-            # The last rows may have been deleted meanwhile.
-            over = self.bounded and self._candidate is None
             return ({**start, "after": start["end"]} if over else start), []
         ends = [start["after"], *cuts]
         return {**start, "after": cuts[-1]}, [pair for pair in itertools.pairwise(ends) if pair[0] != pair[1]]
@@ -139,19 +192,25 @@ class PostgresReader(StepSource):
         """Whether to ask the server again, after it had nothing."""
         return time.monotonic() - self._looked_at >= self.poll_interval() / 2
 
-    def _look(self, connection: Any) -> None:
-        """Move on what is safe to be read."""
-        writers = self._writers(connection)
-        if self._candidate is not None and not self._candidate[1] & writers:
+    def _look(self, connection: Any) -> str | None:
+        """Move on what is safe to be read. Gives what is in the way, if the server does not show who is writing."""
+        open_now = self._writers(connection)
+        if isinstance(open_now, str):
+            return open_now
+        if self._candidate is not None and not self._candidate[1] & open_now:
             self._safe, self._candidate = self._candidate[0], None
         if self._candidate is None:
             highest = self._highest(connection)
             if highest is not None and highest != self._safe:
-                writers = self._writers(connection)
-                if writers:
-                    self._candidate = highest, writers
+                # What is read is looked up again: a child that was added before the highest value was seen counts.
+                open_now = self._writers(connection)
+                if isinstance(open_now, str):
+                    return open_now
+                if open_now:
+                    self._candidate = highest, open_now
                 else:
                     self._safe = highest
+        return None
 
     def _highest(self, connection: Any) -> str | None:
         """The highest value that may be read, after the one to begin with."""
@@ -159,19 +218,20 @@ class PostgresReader(StepSource):
         if self._reading.start is not None:
             where, values = "AND {c} > %s ", [self._reading.start]
         if self._reading.lag is not None:
-            where += "AND {c} <= clock_timestamp() - make_interval(secs => %s) "
+            where += f"AND {{c}} <= {_NOW} - make_interval(secs => %s) "
             values.append(self._reading.lag)
         statement = self._select("{c}::text", where + "ORDER BY {c} DESC LIMIT 1")
         found = connection.execute(statement, values).fetchone()
         return None if found is None else str(found[0])
 
-    def _writers(self, connection: Any) -> frozenset[str]:
-        """The transactions that have begun to write to the table; for a query, to any table of the database."""
-        if self._reading.table is not None:
-            rows = connection.execute(_WRITERS_OF_TABLE, [self._quoted()] * 2)
-        else:
-            rows = connection.execute(_WRITERS, [_FIRST_USER_RELATION])
-        return frozenset(writer for (writer,) in rows)
+    def _writers(self, connection: Any) -> frozenset[str] | str:
+        """The transactions that have begun to write to what is read; for a query, to any table of the database, since
+        the functions that it calls may read others. Or what is in the way of knowing them."""
+        relations = self._relations(connection)
+        problem = self._problem(relations)
+        if problem is not None:
+            return problem
+        return writers(connection, relations if self._reading.table is not None else None)
 
     def _cuts(self, connection: Any, start: Position, rows: int, parallelism: int) -> list[str]:
         """Where the next splits end: about as many rows in each."""
@@ -211,10 +271,21 @@ class PostgresReader(StepSource):
             connection.transaction(),
             connection.cursor(name="beadline") as cursor,
         ):
+            self._check_repeated(connection, split[1])
             cursor.execute(statement, values)
             names = [column.name for column in cursor.description]
             while rows := cursor.fetchmany(BATCH):
                 yield [new_row(list(row), names) for row in rows]
+
+    def _check_repeated(self, connection: Any, high: str) -> None:
+        """A URL may name several servers, and this one may be behind that which the driver has asked."""
+        (standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+        if standby and (self._reading.lag is None or not self._has_repeated(connection, high)):
+            raise InputError(
+                f"The server that was reached at {self._server.label} is a standby, and it is not known to have all "
+                f"rows of {self._reading.name} up to {high}. Name the server in the URL that the rows are to be read "
+                "from, or add target_session_attrs=read-write, and the job goes on when it restarts."
+            )
 
     # -- statements
 
@@ -246,24 +317,13 @@ class PostgresReader(StepSource):
         return ".".join('"' + part.replace('"', '""') + '"' for part in self._table())
 
 
+_NOTHING_REPEATED = object()
+# On a standby: when the last transaction was committed that can be seen there. What comes later was committed later.
+_NOW = "CASE WHEN pg_is_in_recovery() THEN pg_last_xact_replay_timestamp() ELSE clock_timestamp() END"
 _UNIQUE = """
     SELECT EXISTS (
         SELECT 1 FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
         WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indisvalid AND i.indnkeyatts = 1
             AND i.indpred IS NULL AND a.attname = %s
     )
-"""
-_WRITERS = """
-    SELECT DISTINCT virtualtransaction FROM pg_locks
-    WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND mode = 'RowExclusiveLock' AND granted
-        AND pid IS DISTINCT FROM pg_backend_pid() AND relation >= %s
-"""
-# Rows may also be inserted into the parts of a table.
-_WRITERS_OF_TABLE = """
-    SELECT DISTINCT virtualtransaction FROM pg_locks
-    WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND mode = 'RowExclusiveLock' AND granted
-        AND pid IS DISTINCT FROM pg_backend_pid()
-        AND (relation = to_regclass(%s) OR relation IN (SELECT relid FROM pg_partition_tree(to_regclass(%s))))
 """

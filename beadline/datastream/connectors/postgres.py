@@ -192,7 +192,7 @@ class PostgresSourceBuilder(_Access):
         self._poll: float | None = 1.0
 
     def set_table(self, table: str) -> PostgresSourceBuilder:
-        """``table`` or ``schema.table``, as SQL has it."""
+        """``table`` or ``schema.table``, as SQL has it; it may be a view."""
         self._table = table
         return self
 
@@ -227,9 +227,11 @@ class PostgresSourceBuilder(_Access):
         return self
 
     def set_lag(self, lag: Duration) -> PostgresSourceBuilder:
-        """Leave rows alone until they are so old by the column, which must be a date or time: at least as long as the
-        longest transaction that writes to the table. Needed if the column is filled by ``now()`` or by the application;
-        for numbers that the database draws from a sequence when it inserts, the source itself waits for writers."""
+        """Leave rows alone until they are so old by the column, which must be a date or time. It says how late a row
+        can appear after that time: at least the length of the longest transaction that writes to the table. Needed if
+        the column is filled by ``now()`` or by the application, and for standbys, subscribed tables, foreign tables and
+        materialized views. For numbers that the database draws from a sequence when it inserts, the source itself waits
+        for writers."""
         if lag.to_millis() < 0:
             raise ConfigurationError(f"the lag must not be negative, got {lag!r}")
         self._lag = lag.to_millis() / 1000
