@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import IO
 
 
@@ -27,9 +28,9 @@ class Guard:
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
-    def watch(self, pid: int) -> None:
-        """Kill this process when ours has ended."""
-        self._tell(f"+{pid}")
+    def watch(self, pid: int, alone: bool = False) -> None:
+        """Kill this process and its group when ours has ended; ``alone``: it leads no group."""
+        self._tell(f"{'process ' if alone else '+'}{pid}")
 
     def forget(self, pid: int) -> None:
         """The process has ended: its number may soon belong to another."""
@@ -68,19 +69,21 @@ def main() -> None:
     """Read notes until the pipe closes, then end and remove what was noted."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    pids: set[int] = set()
+    kills: dict[int, Callable[[int, int], None]] = {}
     folders: list[str] = []
     for line in sys.stdin:
         text = line.rstrip("\n")
         if text.startswith("+"):
-            pids.add(int(text[1:]))
+            kills[int(text[1:])] = os.killpg
+        elif text.startswith("process "):
+            kills[int(text.removeprefix("process "))] = os.kill
         elif text.startswith("-"):
-            pids.discard(int(text[1:]))
+            kills.pop(int(text[1:]), None)
         else:
             folders.append(text.removeprefix("folder "))
-    for pid in pids:
+    for pid, kill in kills.items():
         with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
+            kill(pid, signal.SIGKILL)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 

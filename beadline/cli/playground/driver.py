@@ -88,16 +88,26 @@ class Driver:
             for child in psutil.Process(self.pid).children(recursive=True):
                 self._family.setdefault(child.pid, child)
 
-    def kill_workers(self, pids: Sequence[int]) -> list[int]:
-        """``kill -9`` for these processes, as far as they are this driver's. Gives those that were there."""
+    def freeze_workers(self, pids: Sequence[int]) -> list[int]:
+        """Stop these processes where they are, as far as they are this driver's: a step that needs one of them can't
+        end. Gives those that were there."""
         self.note_family()
-        killed = []
+        frozen = []
         for pid in sorted(pids):
             worker = self._family.get(pid)
             if worker is not None and worker.is_running():
-                worker.kill()
-                killed.append(pid)
-        return killed
+                _guard.watch(pid, alone=True)  # a frozen process heeds no other signal than SIGKILL
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    worker.suspend()
+                    frozen.append(pid)
+        return frozen
+
+    def kill_workers(self, pids: Sequence[int]) -> None:
+        """``kill -9`` for workers, frozen or not."""
+        for pid in pids:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._family[pid].kill()
+            _guard.forget(pid)
 
     def kill(self) -> None:
         """``kill -9`` for the driver alone: what it has started notices, and ends by itself."""

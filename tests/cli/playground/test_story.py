@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+import textwrap
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 import pytest
+from rich.console import Console
 
 import beadline as package
+from beadline.cli.playground import story
+from beadline.cli.playground.command import play
+from beadline.cli.playground.driver import Driver
 
 ROOT = Path(package.__file__).parents[1]
 
@@ -92,5 +100,63 @@ def test_on_spark_the_workers_are_killed_too(tmp_path):
     assert process.returncode == 0, text
     assert "✓" in text.splitlines()[-1]
     assert "workers are gone" in text
-    assert "was run again from the same state" in text
+    assert "was run again from the same state" in text or "gave the tasks of the step" in text
     wait_until_all_gone(tmp_path)
+
+
+class IdleWorkers(Driver):
+    """A driver whose workers are never killed: processes that it does not need die in their place."""
+
+    def freeze_workers(self, pids: Sequence[int]) -> list[int]:
+        idle = psutil.Popen(["sleep", "600"])
+        self._family[idle.pid] = idle
+        return [idle.pid]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_kills_that_hit_no_step_are_no_failure(tmp_path, monkeypatch):
+    monkeypatch.setenv("BEADLINE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(story, "Driver", IdleWorkers)
+    # So long that on the slowest machine a step ends meanwhile.
+    monkeypatch.setattr(story, "_STUCK_SECONDS", 60.0)
+    out = io.StringIO()
+
+    code = play(Console(file=out), "spark", kafka=False, stay=False, upgrade=False, windows=1, open_browser=False)
+
+    text = out.getvalue()
+    assert code == 0, text
+    assert text.count("workers are gone") == 3
+    assert "no step was in progress" in text
+    assert "0 steps run again" in text
+    assert "✓" in text.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_workers_that_were_frozen_die_with_the_playground(tmp_path):
+    """It may be killed itself before it has killed them."""
+    script = """
+        import os, sys, time
+        import psutil
+        from pathlib import Path
+        from beadline.cli.playground.driver import Driver
+        driver = Driver(["--version"], Path(sys.argv[1]), os.environ)
+        worker = psutil.Popen(["sleep", "600"])
+        driver._family[worker.pid] = worker
+        print(*driver.freeze_workers([worker.pid]), flush=True)
+        time.sleep(600)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "log")], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        worker = psutil.Process(int(process.stdout.readline()))
+    assert worker.status() == psutil.STATUS_STOPPED
+
+    process.kill()
+    process.wait()
+
+    psutil.wait_procs([worker], timeout=30)
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
