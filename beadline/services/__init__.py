@@ -6,6 +6,6 @@ They listen on loopback only, keep their data in a private folder that goes with
 
 from beadline.services.kafka import KafkaServer
 from beadline.services.postgres import PostgresServer
-from beadline.services.server import Server
+from beadline.services.server import Server, ServerMissingError
 
-__all__ = ["KafkaServer", "PostgresServer", "Server"]
+__all__ = ["KafkaServer", "PostgresServer", "Server", "ServerMissingError"]

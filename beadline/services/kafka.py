@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from beadline.errors import EnvironmentSetupError
-from beadline.services.server import Server, free_port
+from beadline.services.server import Server, ServerMissingError, free_port
 
 VERSION = "4.1.0"
 _LOG4J = "2.25.1"
@@ -125,7 +124,7 @@ def jars() -> Path:
         return folder
     maven = shutil.which("mvn")
     if maven is None:
-        raise EnvironmentSetupError(
+        raise ServerMissingError(
             "Kafka's jars are fetched with Maven, and there is no mvn here: install it (Debian, Ubuntu: apt-get "
             f"install maven), or put the jars of kafka_2.13 {VERSION} and its dependencies into {folder}"
         )
@@ -147,7 +146,7 @@ def _fetch(maven: str, folder: Path) -> None:
         result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if result.returncode:
             said = [line for line in (result.stdout + result.stderr).splitlines() if line.strip()]
-            raise EnvironmentSetupError(f"Maven can't fetch Kafka {VERSION}: {said[0] if said else result.returncode}")
+            raise ServerMissingError(f"Maven can't fetch Kafka {VERSION}: {said[0] if said else result.returncode}")
         target.rename(folder)
 
 
@@ -175,7 +174,7 @@ def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
     if java is None:
-        raise EnvironmentSetupError(
+        raise ServerMissingError(
             "Kafka needs Java 17 or newer, and there is none: install openjdk-17-jre-headless, or set JAVA_HOME"
         )
     return java

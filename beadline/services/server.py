@@ -24,6 +24,10 @@ _LINES = 15
 _guard = Guard()
 
 
+class ServerMissingError(EnvironmentSetupError):
+    """This machine has no such server, and none can be fetched."""
+
+
 class Server(ABC):
     """A server process on loopback, with a private folder.
 
@@ -41,7 +45,7 @@ class Server(ABC):
     passing: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix=f"beadline-{self.name.lower()}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"beadline-{self.name.lower()}-", dir=_folder_for_all()))
         _guard.folder(str(self.folder))
         self._process: subprocess.Popen[bytes] | None = None
         self._is_set_up = False
@@ -187,6 +191,20 @@ class Server(ABC):
         if result.returncode:
             said = _tail(result.stdout.decode(errors="replace"))
             raise EnvironmentSetupError(f"{self.name}: {what} failed with exit code {result.returncode}:\n{said}")
+
+
+def _folder_for_all() -> str | None:
+    """Where temporary folders go. The account that runs a server for root must reach them, which it can't below a
+    folder that is root's alone."""
+    chosen = Path(tempfile.gettempdir())
+    if os.geteuid() == 0 and not everybody_enters(chosen):
+        return next((each for each in ("/tmp", "/var/tmp") if everybody_enters(Path(each))), None)
+    return None
+
+
+def everybody_enters(path: Path) -> bool:
+    """Whether any account may reach this file or folder, and run or enter it."""
+    return all(part.exists() and part.stat().st_mode & 0o001 for part in (path, *path.parents))
 
 
 def free_port() -> int:
