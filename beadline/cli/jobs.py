@@ -33,6 +33,7 @@ from beadline.cli.output import (
     show_json,
     size,
     table,
+    watermark,
 )
 from beadline.cli.triggering import SavepointFormat, Yarn, find_job_in, take_savepoint
 
@@ -171,7 +172,7 @@ def _facts(
         yield "step", f"{number(own.get('step'))}, {number(own.get('records'))} records read"
         behind = "" if own.get("lag") is None else f", {number(own['lag'])} waiting"
         yield "now", f"{number(own.get('records_per_second'))} records/s{behind}"
-        yield "watermark", moment(own.get("watermark"))
+        yield "watermark", watermark(own.get("watermark"))
         yield "state", f"{number(own.get('keys'))} keys, {size(own.get('state_bytes'))}"
         again = own.get("rerun_steps")
         yield "restarts", f"{number(own.get('restarts'))}" + (f", {number(again)} steps run again" if again else "")

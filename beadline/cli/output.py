@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
@@ -21,6 +21,9 @@ FAILED = 1
 NO_SUCH_JOB = 3
 UNREACHABLE = 4
 INTERRUPTED = 130
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_NO_WATERMARK, _LAST_WATERMARK = -(2**63), 2**63 - 1
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -124,7 +127,22 @@ def duration(milliseconds: float | None) -> str:
 
 
 def moment(milliseconds: float | None) -> str:
-    """A point in time, in UTC."""
-    if milliseconds is None or milliseconds < 0:
+    """A point in time, in UTC; as a number of milliseconds where the calendar ends. Flink's answers have -1 for a time
+    that is not known."""
+    if milliseconds is None or milliseconds == -1:
         return "–"
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    try:
+        return f"{_EPOCH + timedelta(milliseconds=milliseconds):%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError):
+        return f"{int(milliseconds):,} ms"
+
+
+def watermark(value: int | None) -> str:
+    """How far event time is: a date if it can be one, and a word at the ends of its range."""
+    if value is None or value <= _NO_WATERMARK:
+        return "–"
+    if value >= _LAST_WATERMARK:
+        return "end of input"
+    if abs(value) < 86_400_000 * 365:
+        return f"{value:,} ms"  # a program with a clock of its own
+    return moment(value)

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from beadline.cli.output import duration, moment, number, size
+from beadline.cli.output import duration, number, size, watermark
 from beadline.master.reporting.news import (
     CheckpointChanged,
     ExecutionFailed,
@@ -20,7 +20,6 @@ from beadline.master.reporting.news import (
 _RATE_SECONDS = 5.0
 _KEPT_STEPS = 20
 _KEPT_CHECKPOINTS = 3
-_NO_WATERMARK, _LAST_WATERMARK = -(2**63), 2**63 - 1
 
 
 @dataclass
@@ -139,17 +138,3 @@ class JobProgress:
         told += [f"{self.reruns} steps run again"] if self.reruns else []
         running = "" if self.status == "RUNNING" else f"{self.status}, "
         return f"{duration(self.seconds * 1000)}: {running}{', '.join(told)}"
-
-
-def watermark(value: int | None) -> str:
-    """Event time, as a date if it can be one."""
-    if value is None or value <= _NO_WATERMARK:
-        return "–"
-    if value >= _LAST_WATERMARK:
-        return "end"
-    if 0 <= value < 86_400_000 * 365:
-        return f"{value:,} ms"  # a program with a clock of its own
-    try:
-        return moment(value)
-    except (ValueError, OverflowError, OSError):
-        return f"{value:,}"

@@ -19,6 +19,7 @@ from beadline.cli.output import (
     show_json,
     size,
     table,
+    watermark,
 )
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def _show_key(answer: dict[str, Any]) -> None:
         out.print(rows)
     timers = table("timer", "at", "window")
     for timer in answer["timers"]:
-        at = f"{timer['timestamp']} ({moment(timer['timestamp'])})"
+        at = f"{timer['timestamp']} ({watermark(timer['timestamp'])})"
         timers.add_row(*map(plain, (f"{timer['domain']} time", at, _window(timer["window"]))))
     if answer["timers_left_off"]:
         timers.add_row("", f"… {number(answer['timers_left_off'])} more", "")

@@ -216,6 +216,17 @@ def test_logs_of_a_job_follow_it_to_its_end(ask: Command, submit: Submit) -> Non
     assert followed.stdout.endswith(last)
 
 
+def test_the_status_of_a_job_whose_input_has_ended(ask: Command, submit: Submit) -> None:
+    job = submit("ended", records="20")
+    assert ask("logs", "-f", job).returncode == 0
+
+    status = ask("status", job)
+
+    assert (status.returncode, status.stderr) == (0, "")
+    assert "FINISHED" in status.stdout
+    assert re.search(r"watermark +end of input\n", status.stdout)
+
+
 def test_plan_and_settings_of_a_running_job(ask: Command, submit: Submit, write, tmp_path: Path) -> None:
     write("my jobs/beadline.yaml", "execution:\n  checkpointing:\n    num-retained: 3\n")
     job = submit("planned")
