@@ -9,6 +9,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PYFLINK_VENV := .venv-pyflink
 PYFLINK_INSTALLED := $(PYFLINK_VENV)/.installed
+DOCS_VENV := .venv-docs
+DOCS_INSTALLED := $(DOCS_VENV)/.installed
+LOCK_VENV := .venv-lock
+# One file for all Pythons and systems, with the hashes of all their wheels.
+LOCK := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -77,16 +82,24 @@ parity-expected: java $(PYFLINK_INSTALLED) ## record what PyFlink answers, for t
 	@$(PYFLINK_VENV)/bin/python tests/parity/record.py $(ARGS)
 
 .PHONY: docs
-docs: $(INSTALLED) ## build the documentation into site/
-	@$(BIN)/python -c 'import material' 2>/dev/null || { echo "==> installing mkdocs-material"; \
-		$(BIN)/python -m pip install -q -e '.[docs]'; }
-	@$(BIN)/python docs/_tools/reference.py
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(DOCS_INSTALLED) ## build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet
 	@echo "site/index.html"
+
+.PHONY: reference
+reference: $(INSTALLED) ## write the reference pages from the code
+	@$(BIN)/python docs/_tools/reference.py
+
+.PHONY: lock
+lock: ## choose newer versions for requirements/*.txt, within what pyproject.toml allows
+	$(call make_venv,$(LOCK_VENV),$(PYTHON),13)
+	@$(LOCK_VENV)/bin/python -m pip install -q uv
+	@$(LOCK_VENV)/bin/uv pip compile $(LOCK) --extra dev pyproject.toml -o requirements/dev.txt
+	@$(LOCK_VENV)/bin/uv pip compile $(LOCK) --group docs -o requirements/docs.txt
 
 .PHONY: clean
 clean: ## remove the virtual environments, caches and build results
-	@rm -rf $(VENV) $(PYFLINK_VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	@rm -rf $(VENV) $(PYFLINK_VENV) $(DOCS_VENV) $(LOCK_VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		spark-warehouse metastore_db derby.log
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
@@ -94,11 +107,17 @@ clean: ## remove the virtual environments, caches and build results
 java:
 	@.ci/require-java
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml requirements/dev.txt
 	$(call make_venv,$(VENV),$(PYTHON),13)
 	@echo "==> installing Beadline and its tools (PySpark alone is some 450 MB: the first time takes a few minutes)"
-	@$(BIN)/python -m pip install -q -e '.[dev]'
+	@$(BIN)/python -m pip install -q --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	-@$(BIN)/beadline prepare
+	@touch $@
+
+$(DOCS_INSTALLED): requirements/docs.txt
+	$(call make_venv,$(DOCS_VENV),$(PYTHON),13)
+	@$(DOCS_VENV)/bin/python -m pip install -q --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(PYFLINK_INSTALLED): Makefile

@@ -1,4 +1,4 @@
-"""Writes the reference pages from the code: options, commands, REST paths. ``make docs`` runs it.
+"""Writes the reference pages from the code: options, commands, REST paths. ``make reference`` runs it.
 
 ``python docs/_tools/reference.py`` writes ``docs/reference/*.md``. A test compares them with what the code says, so a
 new option or command can't be forgotten.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "reference"
-_NOTE = "<!-- Written by docs/_tools/reference.py from the code: change that, and run `make docs`. -->\n"
+_NOTE = "<!-- Written by docs/_tools/reference.py from the code: change that, and run `make reference`. -->\n"
 
 
 def configuration() -> str:

@@ -69,5 +69,5 @@ def test_reference_pages_say_what_the_code_says(name: str) -> None:
     if name == "configuration.md":
         pytest.importorskip("beadline.datastream.environment.catalogue")
     assert (DOCS / "reference" / name).read_text() == reference().PAGES[name](), (
-        "run `make docs`, and commit the change"
+        "run `make reference`, and commit the change"
     )
