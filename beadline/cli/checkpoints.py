@@ -111,6 +111,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Read every file of checkpoints or savepoints and compare checksums. The exit code is 1 if anything is wrong."""
+    from beadline.checkpoint.storage.durable import all_files
     from beadline.checkpoint.storage.durable import verify as problems_of
 
     checked: list[dict[str, Any]] = []
@@ -119,8 +120,8 @@ def verify(
             if listed.snapshot is None:
                 problems = [listed.problem or "it can't be read"]
             else:
-                problems = [str(problem) for problem in problems_of(listed.snapshot)]
-            files = len(listed.snapshot.files()) if listed.snapshot is not None else 0
+                problems = [str(problem) for problem in problems_of(listed.snapshot, spare=True)]
+            files = len(all_files(listed.snapshot)) if listed.snapshot is not None else 0
             checked.append({"path": listed.pointer, "files": files, "problems": problems})
             if not as_json:
                 _show_verdict(checked[-1])

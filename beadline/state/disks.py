@@ -15,6 +15,7 @@ FREE_SPACE = (
 )
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 LOST = "The system may have dropped what it could not write"
+DAMAGED = "It has been damaged since it was written"
 # RocksDB and the JVM say it in words.
 _WORDS = ("No space left on device", "Disk quota exceeded")
 
@@ -39,7 +40,7 @@ def naming(path: str) -> Iterator[None]:
 
 def may_have_lost(error: BaseException) -> bool:
     """Whether what a file held may be gone, though it can be read and synced again. Errors of tasks come as text."""
-    return LOST in str(error)
+    return any(words in str(error) for words in (LOST, DAMAGED))
 
 
 def lost(error: OSError, path: str) -> OSError:

@@ -6,11 +6,13 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 
 import xxhash
 
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.connectors.files.named import NamedFile, named_files
 from beadline.errors import VersionError
 from beadline.state.disks import LOST
 from beadline.state.segments.files import identity_of, join, parent, read_file, read_segment, size_of, sync, write_file
@@ -213,17 +215,42 @@ class Problem:
         return f"{self.path}: {self.why}"
 
 
-def verify(snapshot: Snapshot) -> list[Problem]:
-    """All problems of a snapshot's files; none if it can be restored."""
+def verify(snapshot: Snapshot, spare: bool = False) -> list[Problem]:
+    """All problems of a snapshot's files, those that its sinks have staged included; none if it can be restored.
+
+    :param spare: also look at what is only needed if a transaction is aborted that is ready
+    """
     parts: dict[str, set[_Part]] = {}
     for segment in snapshot.segments:
         if segment.path is not None:
             parts.setdefault(segment.path, set()).add((segment.offset, segment.size, segment.checksum))
-    if not parts:
-        return []
-    with ThreadPoolExecutor(min(_THREADS, len(parts))) as pool:
-        found = pool.map(_problem_of, sorted(parts), (parts[path] for path in sorted(parts)))
-        return [Problem(path, why) for path, why in zip(sorted(parts), found, strict=True) if why]
+    looks: list[tuple[str, Callable[[], str]]] = [
+        (path, partial(_problem_of, path, parts[path])) for path in sorted(parts)
+    ]
+    staged, found = _staged_files(snapshot)
+    looks += [(file.path, file.problem) for file in staged if spare or not file.is_spare]
+    if looks:
+        with ThreadPoolExecutor(min(_THREADS, len(looks))) as pool:
+            answers = pool.map(lambda look: look[1](), looks)
+            found += [Problem(path, why) for (path, _), why in zip(looks, answers, strict=True) if why]
+    return found
+
+
+def all_files(snapshot: Snapshot) -> set[str]:
+    """The files that :func:`verify` looks at, of state and of output."""
+    return {*snapshot.files(), *(file.path for file in _staged_files(snapshot)[0])}
+
+
+def _staged_files(snapshot: Snapshot) -> tuple[list[NamedFile], list[Problem]]:
+    """What the sinks have staged, and the sinks whose data can't be understood."""
+    files: dict[NamedFile, None] = {}
+    problems = []
+    for uid, data in snapshot.committables().items():
+        try:
+            files.update(dict.fromkeys(named_files(data)))
+        except ValueError as error:
+            problems.append(Problem(f"sink '{uid}'", str(error)))
+    return list(files), problems
 
 
 def _problem_of(path: str, parts: set[_Part]) -> str:

@@ -17,6 +17,9 @@ from beadline.state.segments.files import join, local_path
 
 STAGING = ".staging-"
 COMPACTED = "compacted-"
+READY, PROMISED = "ready-", "promised-"
+
+_STAGED = re.compile(rf"(.*)/({re.escape(STAGING)}[0-9a-f-]+/\d{{1,18}}/({READY})?[0-9a-f]{{32}})")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # What file systems take as one name.
@@ -29,6 +32,28 @@ class PartName(NamedTuple):
     epoch: int
     subtask: int
     counter: int
+
+
+class StagedPath(NamedTuple):
+    """What the path of a staged file tells.
+
+    :ivar base: the folder that holds the staging folder
+    :ivar inner: the path below it
+    :ivar is_ready: whether it is a part that was made ready, and not a piece
+    """
+
+    base: str
+    inner: str
+    is_ready: bool
+
+
+def staged_path(path: str) -> StagedPath | None:
+    """What a path tells, None if it is not one that a sink makes for what it stages."""
+    place, mark, query = path.partition("?") if local_path(path) is None else (path, "", "")
+    found = _STAGED.fullmatch(place)
+    if found is None or _CONTROL.search(path) or not {".", ".."}.isdisjoint(found[1].split("/")):
+        return None
+    return StagedPath(found[1] + mark + query, found[2], found[3] is not None)
 
 
 @dataclass(frozen=True)

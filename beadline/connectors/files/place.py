@@ -18,15 +18,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from beadline.connectors.files.names import Names, PartName
+from beadline.connectors.files.names import PROMISED, READY, Names, PartName
 from beadline.connectors.files.pieces import Piece, content_of
 from beadline.errors import ConfigurationError, UnsupportedFeatureError
 from beadline.state.segments.files import base_name, join, local_path, read_file, sync, write_file
 
 #: Makes a file of what was staged. None for what needs no more than to be written one piece after the other.
 Assemble = Callable[[Iterator[bytes]], Iterator[bytes]]
-
-READY, PROMISED = "ready-", "promised-"
 
 # pyarrow.fs moves a file there in one act of the server.
 _RENAMING = frozenset({"hdfs", "viewfs"})

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
-from beadline.connectors.files.names import STAGING, PartName
-from beadline.connectors.files.place import READY, Place
+from beadline.connectors.files.names import READY, STAGING, PartName
+from beadline.connectors.files.pieces import Checked
+from beadline.connectors.files.place import Place
 from beadline.state.disks import naming
 from beadline.state.segments.files import (
     base_name,
@@ -36,15 +37,16 @@ _TRIES = 5
 
 
 class RenamedFiles(Place):
-    """A committable is ``{"target": path, "source": path, "size": bytes}``."""
+    """A committable is ``{"target": path, "source": path, "size": bytes, "checksum": …}``."""
 
     def prepare(self) -> None:
         make_folder(self.names.staging)
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
         source = join(self.names.staging, READY + uuid.uuid4().hex)
-        size = _write(source, self.content(part))
-        return {"target": part["target"], "source": source, "size": size}
+        content = Checked(self.content(part))
+        _write(source, content)
+        return {"target": part["target"], "source": source, "size": content.size, "checksum": content.checksum}
 
     def key_of(self, committable: dict[str, Any]) -> Any:
         return committable.get("source")
@@ -104,7 +106,7 @@ def publish_file(committable: dict[str, Any]) -> None:
 
     1. the very file is there already: the part has appeared, and of what was made ready only the name is left, as some
        file systems do if the machine crashes in a rename. Anything else at that place is not ours to replace
-    2. rename. Of two attempts one wins, and the other finds nothing to rename
+    2. rename, if it is as it was written. Of two attempts one wins, and the other finds nothing to rename
     3. nothing to rename: the part has appeared before, and a consumer has taken it away since
     4. make both names durable, also after a rename whose attempt died before it could
     """
@@ -120,6 +122,11 @@ def publish_file(committable: dict[str, Any]) -> None:
         if there is not None:
             delete_file(source)
             break
+        found = _size(source)
+        if found not in (None, committable["size"]):
+            raise OSError(
+                f"{target} can't be published: {source} has {found} bytes, and was written with {committable['size']}"
+            )
         try:
             rename(source, target)
             break
@@ -169,23 +176,15 @@ def _check_mounted(source: str) -> None:
         )
 
 
-def _write(path: str, content: Iterable[bytes]) -> int:
-    """Write a file and wait until it is durable, with its name. Gives its size."""
+def _write(path: str, content: Iterable[bytes]) -> None:
+    """Write a file and wait until it is durable, with its name."""
     local = local_path(path)
-    size = 0
-
-    def counted() -> Iterator[bytes]:
-        nonlocal size
-        for data in content:
-            size += len(data)
-            yield data
-
     if local is None:
-        write_remote(path, counted())
-        return size
+        write_remote(path, content)
+        return
     try:
         with naming(local), open(local, "xb") as stream:
-            stream.writelines(counted())
+            stream.writelines(content)
             stream.flush()
             os.fsync(stream.fileno())
         sync(parent(local))
@@ -193,4 +192,3 @@ def _write(path: str, content: Iterable[bytes]) -> int:
         with contextlib.suppress(OSError):
             os.unlink(local)
         raise
-    return size

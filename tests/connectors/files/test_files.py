@@ -162,7 +162,7 @@ def test_an_empty_part_is_an_empty_file(sink: RowFileSink, shelf: Shelf) -> None
 def test_a_large_part_is_put_together_of_many_chunks(
     sink: RowFileSink, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces, "_READ", 1 << 20)
+    monkeypatch.setattr(pieces, "_BLOCK", 1 << 20)
     monkeypatch.setattr(s3, "_CHUNK", 5 << 20)
     committer = sink.committer()
     lines = [f"{number}{'x' * 99_990}" for number in range(130)]  # 13 MB
