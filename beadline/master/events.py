@@ -63,6 +63,19 @@ class Published:
     error: BaseException | None = None
 
 
+@dataclass(frozen=True)
+class StepPublished:
+    """The output of a sealed step that waits for no checkpoint is visible, or could not be made so.
+
+    :ivar number: of the publication
+    :ivar published: the outputs with what was published of them
+    """
+
+    number: int
+    published: list[tuple[Any, Any]]
+    error: BaseException | None = None
+
+
 class Question(Generic[Answer]):
     """What a client waits for an answer to."""
 
@@ -108,7 +121,9 @@ class Wake:
     """Look around: something was set from outside."""
 
 
-Event: TypeAlias = StepEnded | Prepared | Written | NotWritten | Published | Request | Look | Suspend | Wake
+Event: TypeAlias = (
+    StepEnded | Prepared | Written | NotWritten | Published | StepPublished | Request | Look | Suspend | Wake
+)
 
 
 class Inbox:

@@ -37,6 +37,7 @@ from beadline.master.reporting.results import Results
 from beadline.master.reporting.telling import first_line
 from beadline.master.running import Running
 from beadline.master.snapshots.home import Beginning, Home
+from beadline.master.snapshots.waiting import until_it_goes_on
 from beadline.master.upgrade.compatibility import Acceptance
 from beadline.master.upkeep.truth import Truth
 from beadline.master.upkeep.views import View
@@ -46,6 +47,8 @@ _LOG = logging.getLogger("beadline")
 
 # How often a job that waits, for data or for a call to the engine, checks that the engine is still there.
 _ENGINE_SECONDS = 1.0
+# How often a job that is to go back looks whether threads are done.
+_QUIET_LOOK_SECONDS = 0.02
 # What a shell says of a process that SIGTERM has ended.
 _TERMINATED = 128 + 15
 
@@ -89,6 +92,7 @@ class JobMaster:
         self.running: Running | None = None  # from when it is prepared
         self.attempt = 1
         self._restart_at, self._began = 0.0, False
+        self._patience = until_it_goes_on(str)
         self._inbox = Inbox()
         self._asked: End | None = None  # the end that was asked for
         self._at_once = threading.Event()
@@ -329,11 +333,14 @@ class JobMaster:
 
     def _wait_for_restart(self) -> End | None:
         """Requests that come meanwhile are answered when the job runs again."""
+        assert self.running is not None
         left = self._restart_at - time.monotonic()
-        if left <= 0:
+        if left <= 0 and self.running.checkpoints.is_quiet:
             self._life.to(State.RESTORING)
             return None
-        self._inbox.postpone(left)
+        if left <= 0:
+            self._patience.look()
+        self._inbox.postpone(left if left > 0 else _QUIET_LOOK_SECONDS)
         if self._asked is End.SUSPENDED:
             return without_last_checkpoint(self.history[-1].error)
         return None
@@ -366,6 +373,7 @@ class JobMaster:
         self._life.to(State.RESTARTING)
         self._become(JobStatus.RESTARTING)
         self._restart_at = time.monotonic() + delay_ms / 1000
+        self._patience = running.checkpoints.patience()
         running.stepper.quiet()
         self.attempt += 1
         return None

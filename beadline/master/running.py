@@ -37,11 +37,12 @@ from beadline.master.events import (
     Published,
     Request,
     StepEnded,
+    StepPublished,
     Suspend,
     Wake,
     Written,
 )
-from beadline.master.execution import Execution, Planned, Positions, Reader
+from beadline.master.execution import Execution, Planned, Positions, Reader, Sealed
 from beadline.master.failures import PoisonWatch
 from beadline.master.life import State
 from beadline.master.reporting.chronicle import Chronicle
@@ -110,6 +111,7 @@ class Running:
         self.views = Views(time.monotonic)
         self.execution: Execution | None = None
         self.has_sealed = False
+        self._unreported: Sealed | None = None  # while its output is on its way out
         self._after_last_step: Request | None = None
         self._suspending: Future[str] | None = None
 
@@ -134,7 +136,7 @@ class Running:
         ]
         name = f"{self._job.home.job_id}-{number}"
         self.execution = Execution(number, name, self._job.plan, truth, readers, self._job.settings.limits)
-        self._suspending = None
+        self._suspending = self._unreported = None
         self._merger = Merger(self._job.engine, f"{self._job.group}-merge", self._merging)
         self._results.execution_begins(truth.step)
         self.stepper.begin()
@@ -181,6 +183,8 @@ class Running:
         """What has ended the job, if anything has."""
         execution = self._current
         if self._suspending is not None and self._suspending.done() and not execution.is_running:
+            if self.checkpoints.is_publishing:
+                return None
             problem = self._suspending.exception()
             if problem is not None:
                 self._results.warn(f"no last checkpoint could be taken: {problem}")
@@ -194,6 +198,7 @@ class Running:
 
     def advance(self) -> float:
         """Start a step if there is reason for one; gives the seconds to wait for an event until the next look."""
+        self.checkpoints.step_output.look()
         patience, now = self._maybe_start(), self.now()
         wakeup = self._coordinator.next_wakeup(now)
         return patience if wakeup is None else min(patience, (wakeup - now) / 1000)
@@ -201,6 +206,8 @@ class Running:
     def _maybe_start(self) -> float:
         execution = self._current
         if execution.is_running or execution.final_sealed or self._coordinator.holds:
+            return _UNTIL_EVENT
+        if self.checkpoints.step_output.is_under_way:
             return _UNTIL_EVENT
         if self._suspending is not None:
             return 0.1
@@ -237,6 +244,9 @@ class Running:
             case Published():
                 self.checkpoints.published(event)
                 self._tell_of(event.id, "published")
+            case StepPublished():
+                self.checkpoints.step_published(event)
+                self._report()
             case Request():
                 self._request(event)
             case Look():
@@ -276,22 +286,33 @@ class Running:
 
         1. make it the new truth
         2. show its results
-        3. hand its output to the sinks
-        4. have state merged: before a checkpoint is taken, for it sets the allowance
-        5. let checkpoints take it
+        3. hand its output to the sinks, and have published what waits for no checkpoint
+        4. report it, when that is visible
+        5. have state merged: before a checkpoint is taken, for it sets the allowance
+        6. let checkpoints take it
         """
         execution = self._current
         sealed = execution.seal(event.outcome)
         header, subtasks = sealed.header, sealed.subtasks
         self._results.sealed(sealed.acks, subtasks)
         self.sinks.sealed(subtasks, header.now, header.final)
-        self.has_sealed = True
-        self._results.report(sealed, execution.truth, self._job.settings.clock())
+        self.checkpoints.step_output.publish(header.step, header.final)
+        self._unreported = sealed
+        self._report()
         self._merge(execution)
         self.do(self._coordinator.step_sealed(header.step, self.now(), header.final))
         if header.final and self._after_last_step is not None:
             request, self._after_last_step = self._after_last_step, None
             self._ask_for(request)
+
+    def _report(self) -> None:
+        """Tell watchers of the sealed step, once its output is not on its way any more."""
+        sealed = self._unreported
+        if sealed is None or self.checkpoints.step_output.is_under_way:
+            return
+        self._unreported = None
+        self.has_sealed = True
+        self._results.report(sealed, self._current.truth, self._job.settings.clock())
 
     def _merge(self, execution: Execution) -> None:
         book = execution.truth.book
@@ -375,6 +396,8 @@ class Running:
 
     def leave_execution(self) -> None:
         """The steps of the present execution are not needed any more."""
+        self.checkpoints.step_output.leave()
+        self._unreported = None
         execution = self.execution
         if execution is None:
             return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from beadline.graph.plan import Plan
 from beadline.graph.specs import SinkSpec
 from beadline.master.engines.engine import Engine
+from beadline.master.engines.threads import Threads
 from beadline.master.shipping.shipment import classes_of
 from beadline.runtime.short_tasks.publishing import LostFile, call_in_worker
 from beadline.runtime.worker.classes import Classes
@@ -58,7 +58,10 @@ class Calls:
         self, what: str, function: Callable[[Any], Any], items: list[Any], weight: Callable[[Any], int] | None
     ) -> list[Any]:
         if weight is not None and sum(map(weight, items)) <= _LIGHT:
-            with ThreadPoolExecutor(min(len(items), _THREADS), "beadline-sinks") as threads:
+            if len(items) == 1:
+                return [function(items[0])]
+            # A program that ends does not wait for them: a system outside may never answer.
+            with Threads(min(len(items), _THREADS), "beadline-sinks") as threads:
                 return list(threads.map(function, items))
         call = partial(call_in_worker, self._classes, function)
         found = self._engine.run_each(call, items, self._group, f"{self._job_name}: {what}")

@@ -30,11 +30,13 @@ from beadline.checkpoint.ownership.lease import Fenced
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import SharedFiles
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
-from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
+from beadline.master.events import Event, NotWritten, Prepared, Published, Request, StepPublished, Written
 from beadline.master.reporting.telling import first_line
 from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.records import Phase, Record, Records
 from beadline.master.snapshots.sinks import Sinks
+from beadline.master.snapshots.step_output import StepOutput
+from beadline.master.snapshots.waiting import Patience, until_it_goes_on
 from beadline.master.snapshots.writing import CanonicalSavepoints, Exporter, Writing
 from beadline.state.disks import may_have_lost
 
@@ -44,6 +46,7 @@ _LOG = logging.getLogger("beadline")
 class Checkpoints:
     """The checkpoints of one job.
 
+    :ivar step_output: what is published when its step is sealed
     :ivar stopped_with: the kind of savepoint that is complete, and ends the job
     :ivar stop_point: number and place of a savepoint that has published, until a newer checkpoint completes: systems
         outside take nothing back, so a job that fails when it is about to stop must not go back further
@@ -73,6 +76,9 @@ class Checkpoints:
         self._sinks = sinks
         self._clock = clock
         self._writing = Writing(coordinator.settings, home.storage, sinks, savepoints, post)
+        self.step_output = StepOutput(sinks, self._writing)
+        # Taken while the step's output was being published: whether they hold it is not known before that has ended.
+        self._held_back: list[tuple[Record, Take, Snapshot, Exporter]] = []
         self._over = False
         self._ending: tuple[Request, str] | None = None
         self._completed_steps: list[int] = []
@@ -92,14 +98,33 @@ class Checkpoints:
         self.answer_the_end("the job failed before it ended, and may go on")
         self._completed_steps.clear()
         self._aborted_steps.clear()
+        self._held_back.clear()
         return self.coordinator.job_failed(self._clock())
 
     # -- what holds now
 
     @property
     def may_end(self) -> bool:
-        """Whether the last checkpoint is complete and its output visible."""
-        return self.coordinator.may_end and all(record.phase is not Phase.PUBLISHING for record in self._records)
+        """Whether the last checkpoint is complete, and all output visible."""
+        return self.coordinator.may_end and not self.is_publishing
+
+    @property
+    def is_publishing(self) -> bool:
+        """Whether output is on its way out, and the job has not heard yet how that ended."""
+        publishing = (record.phase is Phase.PUBLISHING for record in self._records)
+        return self.step_output.is_under_way or any(publishing)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no thread is at work that the job has to wait for before it goes back."""
+        if self._writing.is_publishing:
+            return False
+        work = [record.work for record in self._records if record.work is not None]
+        return not len(self._sinks) or all(each.done() for each in work)
+
+    def patience(self) -> Patience:
+        """Says what is under way, while the job waits until it is quiet."""
+        return until_it_goes_on(self._writing.what)
 
     @property
     def pointers(self) -> dict[int, str]:
@@ -190,17 +215,30 @@ class Checkpoints:
             ) from event.error
         self._sinks.published(event.id)
 
+    def step_published(self, event: StepPublished) -> None:
+        """Checkpoints that were taken meanwhile can be written."""
+        self.step_output.published(event)
+        if not self.step_output.is_under_way:
+            held_back, self._held_back = self._held_back, []
+            for record, take, snapshot, exporter in held_back:
+                if record.phase is Phase.TRIGGERED:
+                    self._writing.begin(record, take, snapshot, exporter)
+
     # -- the effects of actions
 
     def triggered(self, action: Triggered) -> None:
         self._records.add(Record(action.id, action.kind, request=action.request))
 
     def taken(self, take: Take, snapshot: Snapshot, exporter: Exporter) -> None:
-        """Make a snapshot durable, in threads; ``exporter`` writes a savepoint's state in workers."""
+        """Make a snapshot durable, in threads; ``exporter`` writes a savepoint's state in workers. If output of its
+        step is on its way out, it waits: what is visible must not come from it again, and what is not must."""
         record = self._records[take.id]
         record.taken = snapshot
         self.registry.register(take.id, snapshot.files())
-        self._writing.begin(record, take, snapshot, exporter)
+        if self.step_output.is_under_way:
+            self._held_back.append((record, take, snapshot, exporter))
+        else:
+            self._writing.begin(record, take, snapshot, exporter)
 
     def complete(self, action: Complete) -> None:
         record = self._records[action.id]

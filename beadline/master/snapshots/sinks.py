@@ -1,10 +1,10 @@
 """The sinks of a job on the driver: what they have staged, and what waits for which checkpoint.
 
 Without checkpoints, in at-least-once mode, and for a sink that can give no more than that, what the sink finds complete
-is published when its step is sealed. Otherwise it becomes part of the next checkpoint: it is pre-committed before that
-is written, and published when it has completed. Until it is visible, every further checkpoint holds it too: a newer one
-may complete, and be the one that is restored, before that. If a system outside has aborted what was pre-committed, the
-output begins its way again, and is in the next checkpoint.
+is published when its step is sealed, before the next one begins. Otherwise it becomes part of the next checkpoint: it
+is pre-committed before that is written, and published when it has completed. Until it is visible, every further
+checkpoint holds it too: a newer one may complete, and be the one that is restored, before that. If a system outside has
+aborted what was pre-committed, the output begins its way again, and is in the next checkpoint.
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from beadline.master.definition import Job
 
 _LOG = logging.getLogger("beadline")
-
-# How often what is lost at the end of a job without checkpoints is written again.
-_TRIES = 5
 
 
 class Sinks:
@@ -86,29 +83,39 @@ class Sinks:
         return len(self._committers)
 
     def sealed(self, subtasks: list[SubtaskAck], now: int, final: bool) -> None:
-        """A step was sealed. Publishes at once what waits for no checkpoint."""
+        """A step was sealed. What waits for no checkpoint is handed out: see :meth:`ready_at_once`."""
         self._final = final
         for uid, committer in self._committers.items():
             committer.sealed([p for s in subtasks if s.node == self._nodes[uid] for p in s.staged], now, final)
             if uid not in self._waiting:
                 self._hand_out(uid, committer.due(at_checkpoint=False))
-        if len(self._waiting) < len(self._committers):
-            self._publish_at_once(final)
-            self.tidy()
 
-    def _publish_at_once(self, final: bool) -> None:
-        """Publish what no checkpoint holds; at the end also what only abandoned checkpoints hold. What is lost comes
-        again with the next step; at the end at once."""
-        for _ in range(_TRIES if final else 1):
-            ready = [output for output in self._outputs.values() if self._is_ready(output, final)]
-            if not ready:
-                return
-            self._storage.check_if_reachable()
-            self._precommit(ready)
-            self.publish([(output.uid, output.committable) for output in ready])
-            again = self._settle(ready)
-        if final and again:
-            raise JobExecutionError(f"{again} transactions of the last step were aborted {_TRIES} times in a row")
+    # -- output that waits for no checkpoint
+
+    def ready_at_once(self) -> list[Output]:
+        """What is to be published now that a step is sealed: what no checkpoint holds; after the last step also what
+        only abandoned checkpoints hold. First :meth:`publish_at_once`, then :meth:`published_at_once`."""
+        return [output for output in self._outputs.values() if self._is_ready(output, self._final)]
+
+    def publish_at_once(self, outputs: list[Output]) -> list[tuple[Output, Any]]:
+        """Make output visible that waits for no checkpoint. Runs in a thread; gives what was published of each."""
+        self._storage.check_if_reachable()
+        made = self._precommit(outputs)
+        self.publish([(output.uid, made[output.number]) for output in outputs])
+        return [(output, made[output.number]) for output in outputs]
+
+    def published_at_once(self, published: list[tuple[Output, Any]]) -> int:
+        """It is visible, or lost: gives how much was lost, which comes again with the next step. What leaves in order
+        may have been published by a checkpoint meanwhile, or begun its way again."""
+        present = []
+        for output, committable in published:
+            if self._outputs.get(output.number) is output and output.committable is committable:
+                present.append(output)
+            else:
+                self._lost.pop(id(committable), None)
+        lost = self._settle(present)
+        self.tidy()
+        return lost
 
     def _is_ready(self, output: Output, final: bool) -> bool:
         """Whether output is published at once. What leaves in order takes everything before it along."""

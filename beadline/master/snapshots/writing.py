@@ -22,8 +22,9 @@ from beadline.checkpoint.storage.storage import JobStorage
 from beadline.common.savepoint_format_type import SavepointFormatType
 from beadline.master.engines.engine import Engine
 from beadline.master.engines.threads import Threads
-from beadline.master.events import Event, NotWritten, Prepared, Published, Request, Written
+from beadline.master.events import Event, NotWritten, Prepared, Published, Request, StepPublished, Written
 from beadline.master.reporting.telling import first_line
+from beadline.master.snapshots.outputs import Output
 from beadline.master.snapshots.records import Phase, Record
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.snapshots.sizes import StateSizes
@@ -59,6 +60,9 @@ class Writing:
         self._sizes = StateSizes()
         self._savers = Threads(_SAVEPOINTS, "beadline-savepoint")
         self._publisher = Threads(1, "beadline-publish")
+        # A thread of its own: steps wait for it, and need not wait for the systems of checkpoints' output.
+        self._step_publisher = Threads(1, "beadline-publish-step")
+        self._publishing: set[Future[Any]] = set()
         self._under_way: dict[Future[Any], str] = {}
 
     def begin(self, record: Record, take: Take, snapshot: Snapshot, exporter: Exporter) -> None:
@@ -95,8 +99,24 @@ class Writing:
     def publish(self, record: Record, ready: list[tuple[str, Any]]) -> None:
         """Make output visible."""
         record.phase = Phase.PUBLISHING
-        publishing = self._noted(self._publisher.submit(self._sinks.publish, ready), f"publish checkpoint {record.id}")
+        publishing = self._publisher.submit(self._sinks.publish, ready)
+        self._publication(publishing, f"publish checkpoint {record.id}")
         publishing.add_done_callback(lambda done: self._post(Published(record.id, done.exception())))
+
+    def publish_step(self, number: int, step: int, outputs: list[Output]) -> None:
+        """Make output of a sealed step visible that waits for no checkpoint."""
+        publishing = self._step_publisher.submit(self._sinks.publish_at_once, outputs)
+        self._publication(publishing, f"publish step {step}")
+
+        def report(done: Future[Any]) -> None:
+            error = done.exception()
+            self._post(StepPublished(number, [] if error is not None else done.result(), error))
+
+        publishing.add_done_callback(report)
+
+    def _publication(self, publishing: Future[Any], what: str) -> None:
+        self._publishing.add(publishing)
+        self._noted(publishing, what).add_done_callback(self._publishing.discard)
 
     def _run(self, record: Record, threads: Threads, work: Callable[..., Any], *args: Any) -> None:
         savepoint = record.kind.is_savepoint
@@ -121,31 +141,36 @@ class Writing:
         work.add_done_callback(lambda done: self._under_way.pop(done, None))
         return work
 
-    def _what(self) -> str:
+    def what(self) -> str:
         """What threads do now, for people."""
         return ", ".join(
             [*list(self._under_way.values()), *(f"in it: {what}" for what in list(self._sinks.calls.under_way))]
         )
 
+    @property
+    def is_publishing(self) -> bool:
+        """Whether something is being published."""
+        return any(not publishing.done() for publishing in list(self._publishing))
+
     def wait_for_publishing(self) -> None:
         """Come back when nothing is being published."""
-        patiently([self._publisher.submit(int)], self._what)
+        patiently(list(self._publishing), self.what)
 
     def wait_for(self, work: list[Future[Any]]) -> None:
         """Come back when all of it is done."""
-        patiently(work, self._what)
+        patiently(work, self.what)
 
     def end(self, patience: float | None) -> None:
         """Wait until all threads are done; for those that talk to the engine ``patience`` seconds at most."""
         if patience is None:
-            patiently(list(self._under_way), self._what)
+            patiently(list(self._under_way), self.what)
         self._writers.shutdown(wait=True)
-        for threads in (self._savers, self._publisher):
+        for threads in (self._savers, self._publisher, self._step_publisher):
             threads.end(patience)
 
     def abandon(self) -> None:
         """Wait for nothing."""
-        for threads in (self._writers, self._savers, self._publisher):
+        for threads in (self._writers, self._savers, self._publisher, self._step_publisher):
             threads.shutdown(wait=False)
 
 

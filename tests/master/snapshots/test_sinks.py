@@ -99,6 +99,8 @@ def lost(folder: Path) -> JobStorage:
 
 def seal(sinks: Sinks, plan: Plan, rows: list[Any], final: bool = False, now: int = 0) -> None:
     sinks.sealed([staged(plan, rows)], now, final)
+    if outputs := sinks.ready_at_once():
+        sinks.published_at_once(sinks.publish_at_once(outputs))
 
 
 def take(sinks: Sinks, number: int) -> Any:
