@@ -16,6 +16,7 @@ from beadline.cli.output import (
     number,
     plain,
     problems_told,
+    say,
     show_json,
     size,
     table,
@@ -51,7 +52,7 @@ def list_checkpoints(
         show_json({"checkpoints": found})
         return
     if not found:
-        typer.echo("there are no checkpoints.", err=True)
+        say("there are no checkpoints.", err=True)
         return
     rows = table("job", "name", "kind", "time", "step", "bytes", "files", "path", right=_NUMBERS)
     for each in found:
@@ -64,7 +65,7 @@ def list_checkpoints(
     console().print(rows)
     for each in found:
         if each["problem"]:
-            typer.echo(each["problem"], err=True)
+            say(each["problem"], err=True)
 
 
 @app.command()
@@ -339,4 +340,4 @@ def _show_pruned(jobs: list[dict[str, Any]], yes: bool) -> None:
         rows.add_row(*map(plain, (job["folder"], *numbers, note)))
     out.print(rows)
     if not yes and any(job["files"] or job["whole"] for job in jobs):
-        typer.echo("Nothing was removed: --yes does that, --json lists every file.", err=True)
+        say("Nothing was removed: --yes does that, --json lists every file.", err=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from beadline.cli.output import FAILED, INTERRUPTED, fail
+from beadline.cli.output import FAILED, INTERRUPTED, fail, say
 from beadline.master import life
 from beadline.master.client import registry
 from beadline.master.client.registry import DETACHED_VARIABLE, LOG_VARIABLE
@@ -61,7 +61,7 @@ def submit(script: Path, arguments: list[str]) -> None:
             told = pipe.readline()
     except KeyboardInterrupt:
         driver.terminate()
-        typer.echo(f"The driver, process {driver.pid}, was told to end. Its log: {log}", err=True)
+        say(f"The driver, process {driver.pid}, was told to end. Its log: {log}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     if not told:
         _has_ended(driver.wait(), script, log)
@@ -71,15 +71,15 @@ def submit(script: Path, arguments: list[str]) -> None:
         driver.wait()
         _show_end_of(log)
         fail(f"job {news['job_id']} has failed: {news['failed']}\nIts log: {log}", FAILED)
-    typer.echo(f"Job has been submitted with JobID {news['job_id']}")
-    typer.echo(f"Its log: {log}", err=True)
+    say(f"Job has been submitted with JobID {news['job_id']}")
+    say(f"Its log: {log}", err=True)
 
 
 def _has_ended(code: int, script: Path, log: Path) -> None:
     """The driver ended, and no job ever ran."""
     _show_end_of(log)
     if code == 0:
-        typer.echo(f"{script} has ended and started no job. Its log: {log}", err=True)
+        say(f"{script} has ended and started no job. Its log: {log}", err=True)
         return
     fail(f"{script} has ended with exit code {code}, and no job runs. Its log: {log}", code if code > 0 else FAILED)
 
@@ -87,9 +87,9 @@ def _has_ended(code: int, script: Path, log: Path) -> None:
 def _show_end_of(log: Path) -> None:
     lines = log.read_text(errors="replace").splitlines()
     if len(lines) > _LINES_OF_LOG:
-        typer.echo(f"… {len(lines) - _LINES_OF_LOG} more lines", err=True)
+        say(f"… {len(lines) - _LINES_OF_LOG} more lines", err=True)
     for line in lines[-_LINES_OF_LOG:]:
-        typer.echo(line, err=True)
+        say(line, err=True)
 
 
 # -- in the driver

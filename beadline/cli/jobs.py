@@ -30,6 +30,7 @@ from beadline.cli.output import (
     number,
     plain,
     problems_told,
+    say,
     show_json,
     size,
     table,
@@ -66,9 +67,7 @@ def list_jobs(
         show_json({"jobs": wanted})
         return
     if not wanted:
-        typer.echo(
-            "No scheduled jobs." if scheduled and not running else "No jobs." if everything else "No running jobs."
-        )
+        say("No scheduled jobs." if scheduled and not running else "No jobs." if everything else "No running jobs.")
         return
     right = ("up", "records/s", "lag", "state", "restarts")
     shown = table("job id", "name", "status", "started (UTC)", *right, right=right)
@@ -322,9 +321,9 @@ def stop(
         if as_json:
             show_json({"job_id": found.job_id, "savepoint": path})
         else:
-            typer.echo(f"Savepoint completed. Path: {path}")
+            say(f"Savepoint completed. Path: {path}")
 
 
 def _say(as_json: bool, text: str) -> None:
     if not as_json:
-        typer.echo(text)
+        say(text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from beadline.cli.output import console, plain, table
+from beadline.cli.output import console, plain, say, table
 
 if TYPE_CHECKING:
     from beadline.connectors.kafka.coordinator import Coordinator, Described
@@ -57,7 +57,7 @@ def list_open(
         typer.echo(json.dumps([{"id": id, **_as_data(told)} for id, told in found], indent=2))
         return
     if not found:
-        typer.echo("No open transactions." if prefix is None else f"No open transactions that begin with '{prefix}'.")
+        say("No open transactions." if prefix is None else f"No open transactions that begin with '{prefix}'.")
         return
     shown = table(*_COLUMNS, right=_NUMBERS)
     for id, told in found:
@@ -114,7 +114,7 @@ def _end(
     if as_json:
         typer.echo(json.dumps([{"id": id, "done": done, "result": said} for id, done, said in results], indent=2))
     elif not results:
-        typer.echo(f"No open transactions that begin with '{prefix}'.")
+        say(f"No open transactions that begin with '{prefix}'.")
     else:
         shown = table("transactional id", "")
         for id, done, said in results:
@@ -165,7 +165,7 @@ def _connected(servers: str, command_config: Path | None) -> Iterator[Coordinato
         coordinator = Coordinator(producer_settings({**properties, "bootstrap.servers": servers}), patience=15)
         yield coordinator
     except (BeadlineError, OSError) as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     finally:
         if coordinator is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from beadline.cli.ended import records
 from beadline.cli.output import NO_SUCH_JOB, CommandError, problems_told
 from beadline.master.client import registry
 from beadline.master.client.registry import Entry, JobNotFoundError
+from beadline.shown_text import printable
 
 _POLL_SECONDS = 0.2
 _CHUNK = 1 << 16
@@ -25,17 +27,22 @@ def logs(
     lines: Annotated[
         int | None, typer.Option("-n", "--lines", metavar="N", min=0, help="Only the last N lines.")
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Pass on control characters, such as colours, to the terminal too.")
+    ] = False,
     path_only: Annotated[bool, typer.Option("--path", help="Only say where the log is.")] = False,
 ) -> None:
-    """Show the log of a job that was started with `beadline run -d`, also after its end."""
+    """Show the log of a job that was started with `beadline run -d`, also after its end. On a terminal control
+    characters are made visible; files and programs get the log as it is."""
     with problems_told():
         path, entry = _find(job)
         if path_only:
             typer.echo(str(path))
             return
+        on_terminal = sys.stdout.isatty()
         try:
             for text in _read(path, lines, (lambda: entry.is_alive) if follow and entry is not None else None):
-                typer.echo(text, nl=False)
+                typer.echo(text if raw or not on_terminal else printable(text), nl=False)
         except OSError as error:
             raise CommandError(f"the log {path} can't be read: {error.strerror}") from error
 

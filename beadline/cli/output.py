@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 import typer
 
 from beadline.errors import BeadlineError
+from beadline.shown_text import printable, printable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,10 +37,15 @@ class CommandError(BeadlineError):
         self.code = code
 
 
+def say(text: str, err: bool = False) -> None:
+    """Print lines. What comes from outside, such as names and errors, can't command the terminal."""
+    typer.echo(printable(text), err=err)
+
+
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """Say what went wrong, and end the command."""
     typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-    typer.echo(message, err=True)
+    say(message, err=True)
     raise typer.Exit(code)
 
 
@@ -57,7 +63,7 @@ def problems_told(interrupted: str = "") -> Iterator[None]:
         fail(str(error))
     except KeyboardInterrupt:
         if interrupted:
-            typer.echo(interrupted, err=True)
+            say(interrupted, err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -84,8 +90,8 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def plain(text: object) -> str:
-    """Text in which brackets are no markup."""
-    return str(text).replace("[", r"\[")
+    """Text for a table: brackets are no markup, and control characters no commands to the terminal."""
+    return printable_line(str(text)).replace("[", r"\[")
 
 
 # -- numbers for people

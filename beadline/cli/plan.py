@@ -13,7 +13,7 @@ from beadline.cli import script as program
 from beadline.cli.client import Address, RunningJob
 from beadline.cli.drawing import Box, Chart, Link
 from beadline.cli.ended import EndedJob, find_any
-from beadline.cli.output import CommandError, problems_told, show_json
+from beadline.cli.output import CommandError, problems_told, say, show_json
 from beadline.cli.up_to_execute import reach
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def plan(
         if as_json:
             show_json(answer)
         elif mermaid:
-            typer.echo(drawing.mermaid(chart))
+            say(drawing.mermaid(chart))
         elif svg == "-":
-            typer.echo(drawing.svg(chart))
+            say(drawing.svg(chart))
         elif svg is not None:
             _write(Path(svg), drawing.svg(chart))
         else:
-            typer.echo(drawing.text(chart))
+            say(drawing.text(chart))
 
 
 def _write(path: Path, picture: str) -> None:
@@ -65,7 +65,7 @@ def _write(path: Path, picture: str) -> None:
         path.write_text(picture, encoding="utf-8")
     except OSError as error:
         raise CommandError(f"the picture can't be written to {path}: {error.strerror}") from error
-    typer.echo(f"The picture is in {path}")
+    say(f"The picture is in {path}")
 
 
 def _json_of(reached: ProgramReached) -> Any:

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from beadline.cli import script as program
-from beadline.cli.output import console, plain, problems_told, table
+from beadline.cli.output import console, plain, problems_told, say, table
 from beadline.cli.triggering import trigger
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def diff(
     comparison = _compare(snapshot, script, args or [], options, pyflink, allow_non_restored)
     _show(comparison)
     for warning in comparison.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     refusals = comparison.refusals
     for refusal in refusals:
-        typer.echo(f"refused: {refusal}", err=True)
+        say(f"refused: {refusal}", err=True)
     raise typer.Exit(1 if refusals else 0)
 
 
@@ -95,9 +95,9 @@ def dispose(
 
     with _problems_told():
         disposed = dispose_savepoint(path)
-    typer.echo(f"Savepoint '{path}' disposed: {disposed.files} files, {disposed.bytes:,} bytes.")
+    say(f"Savepoint '{path}' disposed: {disposed.files} files, {disposed.bytes:,} bytes.")
     if not disposed.is_gone:
-        typer.echo(f"{disposed.folder} stays, because other files are in it.")
+        say(f"{disposed.folder} stays, because other files are in it.")
 
 
 def _compare(
@@ -141,7 +141,7 @@ def _problems_told() -> Iterator[None]:
     try:
         yield
     except SnapshotError as error:
-        typer.echo(f"error: {error}", err=True)
+        say(f"error: {error}", err=True)
         raise typer.Exit(1) from None
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from beadline import pyflink_alias
+from beadline.cli.output import say
 from beadline.errors import BeadlineError, JobFinishedError
 from beadline.master.reporting import telling
 
@@ -61,7 +62,7 @@ def check_script(script: Path) -> None:
     """End the command if there is no such program."""
     if not script.is_file():
         what = "it is a directory" if script.is_dir() else "there is no such file"
-        typer.echo(f"error: can't run {script}: {what}.", err=True)
+        say(f"error: can't run {script}: {what}.", err=True)
         raise typer.Exit(2)
 
 
@@ -74,6 +75,7 @@ def run_program(
     check_script(script)
     set_overrides(options)
     _show_log(log_level)
+    hook = sys.excepthook
     try:
         if pyflink:
             pyflink_alias.install()
@@ -82,10 +84,10 @@ def run_program(
         raise typer.Exit(130) from None
     except JobFinishedError as finished:
         # A supervisor that starts it again until it succeeds can stop.
-        typer.echo(str(finished), err=True)
+        say(str(finished), err=True)
         raise typer.Exit(0) from None
     except Exception as error:
-        report_failure(error, script)
+        report_failure(error, script, hook)
         raise typer.Exit(1) from None
 
 
@@ -109,27 +111,40 @@ def job_options(definitions: Sequence[str], parallelism: int | None) -> dict[str
 def _show_log(level: int) -> None:
     """Beadline's log of a job goes to standard error, unless the script sets up logging itself."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(_Lines("%(message)s"))
     logger = logging.getLogger("beadline")
     logger.addHandler(handler)
     logger.setLevel(level)
     logger.propagate = False
 
 
-def report_failure(error: Exception, script: Path) -> None:
+class _Lines(logging.Formatter):
+    """Lines of the log without passwords, and without control characters: names of jobs and texts of errors are in
+    them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return telling.told(super().format(record))
+
+
+def report_failure(error: Exception, script: Path, hook: object = None) -> None:
     """Print what a user needs to know of *error*, which came out of *script*, to standard error.
 
     A :class:`BeadlineError` is a message to the user, so the frames inside Beadline would only hide it. Anything else,
-    and everything if the user asked for it, is shown as Python shows it, from the script's first frame on.
+    and everything if the user asked for it, is shown as Python shows it, from the script's first frame on, but without
+    passwords and control characters. A program that has set an ``excepthook``, which is not *hook*, the one before it
+    ran, shows it itself.
     """
     tb = _from_script(error.__traceback__, script)
     if isinstance(error, BeadlineError) and not telling.verbose():
         first, *rest = telling.report(error, telling.line_of_user(tb))
         typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-        typer.echo("\n".join([first, *rest]), err=True)
+        say("\n".join([first, *rest]), err=True)
     else:
         error.with_traceback(tb)
-        sys.excepthook(type(error), error, error.__traceback__)
+        if sys.excepthook in (sys.__excepthook__, telling._hook, hook):
+            say(telling.whole(error).rstrip("\n"), err=True)
+        else:  # the program has one of its own
+            sys.excepthook(type(error), error, error.__traceback__)
 
 
 def _from_script(tb: TracebackType | None, script: Path) -> TracebackType | None:

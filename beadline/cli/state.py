@@ -16,6 +16,7 @@ from beadline.cli.output import (
     number,
     plain,
     problems_told,
+    say,
     show_json,
     size,
     table,
@@ -79,7 +80,7 @@ def list_states(where: Where, exact: Exact = None, address: Address = None, as_j
             first = ("", "", "")
     out.print(rows)
     if estimated:
-        typer.echo("≤: by the indexes of the files, with entries that later ones replace; --exact counts.", err=True)
+        say("≤: by the indexes of the files, with entries that later ones replace; --exact counts.", err=True)
 
 
 @app.command()
@@ -130,7 +131,7 @@ def key(
     if as_json:
         show_json(answer)
     elif not answer["found"]:
-        typer.echo(f"operator '{answer['operator']}' has nothing for key {answer['key_text']}.", err=True)
+        say(f"operator '{answer['operator']}' has nothing for key {answer['key_text']}.", err=True)
     else:
         _show_key(answer)
     raise typer.Exit(0 if answer["found"] else 1)
@@ -158,9 +159,9 @@ def largest(
         numbers = found["subtask"], found["key_group"], number(found["entries"]), size(found["bytes"])
         rows.add_row(*map(plain, (found["key_text"], *numbers, states)))
     console().print(rows)
-    typer.echo(f"of {number(answer['keys_seen'])} keys with {size(answer['bytes_seen'])}", err=True)
+    say(f"of {number(answer['keys_seen'])} keys with {size(answer['bytes_seen'])}", err=True)
     if answer["note"]:
-        typer.echo(answer["note"], err=True)
+        say(answer["note"], err=True)
 
 
 @app.command()

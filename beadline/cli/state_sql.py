@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from beadline.cli.output import CommandError, console, plain, table
+from beadline.cli.output import CommandError, console, plain, say, table
+from beadline.shown_text import printable
 
 if TYPE_CHECKING:
     from beadline.state_processor.catalog import Catalog
@@ -119,7 +118,7 @@ def show_table(answer: Answer) -> None:
             more += 1
     console().print(shown)
     if more:
-        typer.echo(f"… and {more:,} more rows: --csv and --json print all of them", err=True)
+        say(f"… and {more:,} more rows: --csv and --json print all of them", err=True)
 
 
 def show_json(answer: Answer) -> None:
@@ -136,9 +135,11 @@ def show_json(answer: Answer) -> None:
 
 def show_csv(answer: Answer) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(answer.columns)
+    on_terminal = sys.stdout.isatty()
+    writer.writerow(map(printable, answer.columns) if on_terminal else answer.columns)
     for row in answer.rows():
-        writer.writerow(["" if value is None else _cell(value) for value in row])
+        cells = ["" if value is None else _cell(value) for value in row]
+        writer.writerow([printable(cell) for cell in cells] if on_terminal else cells)
 
 
 def _cell(value: Any) -> str:

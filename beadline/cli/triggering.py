@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from beadline.cli.client import Address, Job, RefusedError, RunningJob, UnreachableError, find_job
-from beadline.cli.output import FAILED, NO_SUCH_JOB, AsJson, CommandError, problems_told, show_json
+from beadline.cli.output import FAILED, NO_SUCH_JOB, AsJson, CommandError, problems_told, say, show_json
 
 _FORMATS = ("canonical", "native")
 _NO_DIRECTORY = "execution.checkpointing.savepoint-dir"
@@ -64,20 +64,20 @@ def trigger(
     with problems_told("The savepoint goes on being written."):
         found = find_job_in(yarn, job, address)
         if not as_json:
-            typer.echo(f"Triggering savepoint for job {found.job_id}.")
+            say(f"Triggering savepoint for job {found.job_id}.")
         if detached:
             request = found.savepoint(absolute(directory), format.upper())
             if as_json:
                 show_json({"job_id": found.job_id, "request_id": request})
             else:
-                typer.echo(f"Successfully triggered manual savepoint, request {request}.")
+                say(f"Successfully triggered manual savepoint, request {request}.")
             return
         path = take_savepoint(found, directory, format)
     if as_json:
         show_json({"job_id": found.job_id, "savepoint": path})
         return
-    typer.echo(f"Savepoint completed. Path: {path}")
-    typer.echo("You can resume your program from this savepoint with the run command.")
+    say(f"Savepoint completed. Path: {path}")
+    say("You can resume your program from this savepoint with the run command.")
 
 
 def checkpoint(
@@ -93,13 +93,13 @@ def checkpoint(
     with problems_told("The checkpoint goes on being written."):
         found = find_job(job, address)
         if not as_json:
-            typer.echo(f"Triggering checkpoint for job {found.job_id}.")
+            say(f"Triggering checkpoint for job {found.job_id}.")
         outcome = found.outcome("checkpoints", found.checkpoint(type))
     if as_json:
         show_json({"job_id": found.job_id, "checkpoint": outcome.get("checkpointId"), "type": type})
         return
-    typer.echo(f"Checkpoint({type}) {outcome.get('checkpointId')} for job {found.job_id} completed.")
-    typer.echo("You can resume your program from this checkpoint with the run command.")
+    say(f"Checkpoint({type}) {outcome.get('checkpointId')} for job {found.job_id} completed.")
+    say("You can resume your program from this checkpoint with the run command.")
 
 
 # -- for this and other commands

@@ -11,6 +11,7 @@ from rich.text import Text
 from beadline.cli.output import duration, size
 from beadline.cli.progress import JobProgress
 from beadline.master.reporting.news import CheckpointChanged
+from beadline.shown_text import printable_line
 
 _BARS = "▁▂▃▄▅▆▇█"
 _GAP = "   "
@@ -31,7 +32,7 @@ def rendered(jobs: Iterable[JobProgress], console: Console) -> list[str]:
 
 def _job(job: JobProgress, width: int) -> Iterator[Text]:
     title = Text("── ", style="dim")
-    title.append(job.name, style="bold not dim")
+    title.append(printable_line(job.name), style="bold not dim")
     title.append(f" {job.job_id[:_SHOWN_ID]}… ")
     title.append(job.status, style=f"{_STATUS_STYLES.get(job.status, 'default')} not dim")
     title.append(f" {duration(job.seconds * 1000)} ")
@@ -43,7 +44,7 @@ def _job(job: JobProgress, width: int) -> Iterator[Text]:
     for checkpoint in reversed(job.checkpoints.values()):
         yield _checkpoint(checkpoint)
     if job.last_error is not None and job.restarts:
-        yield Text.assemble(("   last error ", "dim"), (job.last_error.splitlines()[0], "red"))
+        yield Text.assemble(("   last error ", "dim"), (printable_line(job.last_error.splitlines()[0]), "red"))
 
 
 def _pair(name: str, text: str) -> Text:
@@ -67,7 +68,7 @@ def _wrapped(pairs: Iterable[Text], width: int) -> Iterator[Text]:
 def _checkpoint(change: CheckpointChanged) -> Text:
     what = f"   {change.type} {change.id} "
     if change.failure is not None:
-        return Text.assemble((what, "dim"), (f"failed: {change.failure.splitlines()[0]}", "red"))
+        return Text.assemble((what, "dim"), (f"failed: {printable_line(change.failure.splitlines()[0])}", "red"))
     if change.phase not in ("completed", "published"):
         return Text.assemble((what, "dim"), (change.phase, "yellow"))
     full = "" if change.full_size is None else f" of {size(change.full_size)}"

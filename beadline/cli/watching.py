@@ -149,8 +149,10 @@ class _Watch:
         if door is None or self._said_address:
             return
         self._said_address = True
-        token = f"/#token={door.token}" if door.token and self._footer is not None else ""
-        _LOG.info("dashboard: %s%s", door.url, token)
+        if door.token and self._footer is not None:
+            print(f"dashboard: {door.url}/#token={door.token}", file=sys.stderr)  # the log masks tokens
+        else:
+            _LOG.info("dashboard: %s", door.url)
 
 
 def _lag(job: JobMaster) -> int | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import xxhash
 
-from beadline.common.secrets import HIDDEN, is_secret, without_passwords
+from beadline.common.secrets import masked_arguments
 from beadline.graph.specs import Forward, Partitioning, Rebalance
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Program:
 def this_program(plan: Plan) -> Program:
     """The program of this process, with the graph of a plan that it made."""
     script = _script()
-    return Program(script, _without_secrets(sys.argv[1:]) if script else (), graph_digest(plan))
+    return Program(script, masked_arguments(sys.argv[1:]) if script else (), graph_digest(plan))
 
 
 def _script() -> str:
@@ -51,23 +50,6 @@ def _script() -> str:
         return str(spec.name)
     file = getattr(main, "__file__", None)
     return os.path.realpath(file) if file else ""
-
-
-def _without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Checkpoints are read by many: ``--password x`` and ``--password=x`` are kept without the ``x``."""
-    kept: list[str] = []
-    hide = False
-    for argument in arguments:
-        name, equals, _ = argument.partition("=")
-        names_secret = argument.startswith("-") and is_secret(name)
-        if hide and not argument.startswith("-"):
-            kept.append(HIDDEN)
-        elif equals and names_secret:
-            kept.append(f"{name}={HIDDEN}")
-        else:
-            kept.append(without_passwords(argument))
-        hide = not equals and names_secret
-    return tuple(kept)
 
 
 def graph_digest(plan: Plan) -> str:

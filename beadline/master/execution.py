@@ -224,7 +224,7 @@ class Execution:
         try:
             acks, tries = outcome.result()
         except JobExecutionError as error:
-            show(error.printed)
+            show([(False, error.printed)])
             raise
         seconds = time.monotonic() - step.started
         subtasks = sorted((s for ack in acks for s in ack.subtasks), key=lambda s: (s.node, s.subtask))

@@ -18,9 +18,8 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 from fastapi.responses import Response, StreamingResponse
 
-from beadline.common.secrets import without_passwords
 from beadline.master.job import JobMaster
-from beadline.master.reporting.news import ExecutionFailed, News
+from beadline.master.reporting.news import News
 from beadline.web.jobs import Jobs
 from beadline.web.problems import Problem
 from beadline.web.reading import ERRORS, JobId, found_record
@@ -96,6 +95,4 @@ async def _lines(master: JobMaster, driver: str, after: int, closing: Callable[[
 
 def _line(driver: str, number: int, event: News) -> str:
     fields = dataclasses.asdict(event)
-    if isinstance(event, ExecutionFailed):
-        fields["error"] = without_passwords(event.error)
     return f"event: {type(event).__name__}\nid: {driver}-{number}\ndata: {json.dumps(fields)}\n\n"

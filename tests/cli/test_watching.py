@@ -120,6 +120,7 @@ def test_the_view_on_a_terminal_and_ctrl_c(write, tmp_path: Path) -> None:
     options = ["-D", "execution.checkpointing.interval=200 ms", "-D", f"state.checkpoints.dir={tmp_path / 'cp'}"]
     terminal = Terminal("run", *SLOW, *options, str(script), "100000000")
     try:
+        terminal.wait_for(r"dashboard: http://127\.0\.0\.1:\d+/#token=[\w-]{32}\n")
         terminal.wait_for(r"── numbers [0-9a-f]{8}… RUNNING .*\n   step [\d,]+ +records [\d,]+ +records/s \d")
         terminal.wait_for(r"\n   steps [▁▂▃▄▅▆▇█]+\n   aligned checkpoint \d+ ")
         terminal.wait_for(r"checkpoint \d+ completed in .*\n(.*\n)*\x1b\[\d+A\r\x1b\[J── numbers")
@@ -134,3 +135,59 @@ def test_the_view_on_a_terminal_and_ctrl_c(write, tmp_path: Path) -> None:
         assert terminal.is_sane
     finally:
         terminal.close()
+
+
+HOSTILE = """
+    import sys
+    from beadline.datastream import StreamExecutionEnvironment
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    records = env.from_collection(["\\x1b]0;title\\x07\\x1b[2J\\rall is well\\u202e\\x9b31m"])
+    records.print()
+
+    def refuse(record):
+        print("\\x1b[32mgreen\\x1b[0m")
+        raise ValueError("bad value " + record)
+
+    if "refuse" in sys.argv:
+        records.map(refuse).name("refusing\\x1b[7m").print()
+    env.execute("job\\x1b]0;name\\x07")
+"""
+SHOWN = r"\x1b]0;title\x07\x1b[2J\rall is well\u202e\x9b31m"
+
+
+def test_records_and_names_can_not_command_the_terminal(write) -> None:
+    script = write("job.py", HOSTILE)
+    terminal = Terminal("run", str(script))
+    try:
+        shown = terminal.wait_for(r"all is well.*\n")
+        assert terminal.process.wait(20) == 0
+        assert f"{SHOWN}\n" in shown
+        assert not any(letter in shown for letter in "\x1b\x07\x9b\u202e"), repr(shown)
+    finally:
+        terminal.close()
+
+
+def test_errors_can_not_command_the_terminal_and_the_program_s_own_text_is_left_alone(write) -> None:
+    script = write("job.py", HOSTILE)
+    terminal = Terminal("run", str(script), "refuse")
+    try:
+        shown = terminal.wait_for(r"error: .*\n")
+        assert terminal.process.wait(20) == 1
+        assert f"bad value {SHOWN}" in shown
+        assert r"refusing\x1b[7m" in shown
+        raw = terminal._shown
+        assert b"\x1b[32mgreen\x1b[0m" in raw, "what a function prints is the program's own"
+        assert b"\x1b]0;" not in raw
+        assert b"\x1b[2J" not in raw
+        assert "\u202e" not in shown
+    finally:
+        terminal.close()
+
+
+def test_programs_get_the_records_as_they_are(beadline: Command, write) -> None:
+    write("job.py", HOSTILE)
+    done = beadline("run", "job.py")
+    assert done.stdout == "\x1b]0;title\x07\x1b[2J\nall is well\u202e\x9b31m\n", "\\r is a line feed in text mode"
+    assert r"job\x1b]0;name\x07" in done.stderr

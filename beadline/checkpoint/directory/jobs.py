@@ -22,6 +22,7 @@ from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, expla
 from beadline.checkpoint.directory.lookup import Listed, canonical, from_newest, list_job
 from beadline.checkpoint.ownership.holder import last_holder
 from beadline.checkpoint.ownership.lease import claims_in
+from beadline.common.secrets import masked_arguments
 from beadline.errors import JobFinishedError
 from beadline.graph.program import DEFAULT_JOB_NAME, Program
 from beadline.state.segments.files import delete_file, entries_of, join, read_file, sync, write_file
@@ -66,13 +67,14 @@ class Job:
 
     def is_run_of(self, name: str, program: Program) -> bool:
         """Whether this is a job of a program: one of a name that somebody chose, with the same script or the same
-        graph. The default name says nothing: then script, arguments and graph must all be the same."""
+        graph. The default name says nothing: then script, arguments and graph must all be the same. An earlier version
+        may have kept a secret among the arguments that is masked now."""
         if self.name != name:
             return False
         same_script = bool(program.script) and program.script == self.program.script
         same_graph = bool(program.graph) and program.graph == self.program.graph
         if name == DEFAULT_JOB_NAME:
-            return same_script and same_graph and program.arguments == self.program.arguments
+            return same_script and same_graph and program.arguments == masked_arguments(self.program.arguments)
         return same_script or same_graph
 
     def line(self) -> str:

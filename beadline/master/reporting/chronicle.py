@@ -18,6 +18,7 @@ from typing import Any
 
 from beadline.checkpoint.coordinator.statistics import CheckpointStatistics, CheckpointStats, CheckpointStatus
 from beadline.checkpoint.storage.storage import JobStorage
+from beadline.common.secrets import without_passwords
 from beadline.master.engines.threads import Threads
 from beadline.master.reporting.news import ExecutionFailed, ExecutionStarted, News, StatusChanged, earlier_news
 from beadline.master.reporting.telling import first_line
@@ -106,7 +107,7 @@ class Chronicle:
         return json.dumps({"events": entries}).encode()
 
     def _packed(self, content: list[CheckpointStats]) -> bytes:
-        return json.dumps({"counts": self.counts, "checkpoints": [stats.packed() for stats in content]}).encode()
+        return json.dumps({"counts": self.counts, "checkpoints": [_packed(stats) for stats in content]}).encode()
 
     def _drop_old(self, begun: int) -> None:
         """A page was begun. Ids grow by one, so pages that are far enough before it hold nothing to be remembered."""
@@ -154,6 +155,10 @@ class Chronicle:
             stats if stats.kind.is_savepoint or stats.id in there or stats.path is None else _gone(stats)
             for stats in self.checkpoints
         ]
+
+
+def _packed(stats: CheckpointStats) -> dict[str, Any]:
+    return replace(stats, message=without_passwords(stats.message)).packed()
 
 
 def _gone(stats: CheckpointStats) -> CheckpointStats:

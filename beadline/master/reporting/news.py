@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, get_args
 
 from beadline.checkpoint.coordinator.statistics import CheckpointStats
 from beadline.checkpoint.storage.storage import JobStorage
+from beadline.common.secrets import without_passwords
 from beadline.master.engines.threads import Threads
 from beadline.master.reporting.telling import first_line
 
@@ -165,7 +166,9 @@ class NewsStream:
             self._guests = tuple(each for each in self._guests if each is not guest)
 
     def tell(self, event: News) -> None:
-        """Something has happened. What a watcher raises is logged, and the job goes on."""
+        """Something has happened. What a watcher raises is logged, and the job goes on. Nobody hears of passwords that
+        texts of errors and records may hold."""
+        event = without_secrets(event)
         number, guests = self._keep(event)
         for guest in guests:
             guest(number, event)
@@ -191,19 +194,32 @@ class NewsStream:
     def _write_soon(self) -> None:
         if self._closed or not self._storage.survives_driver:
             return
-        idle, self._to_write = self._to_write is None, _encoded(self.history)
+        data = _encoded(self.history)  # takes a while, in which the writer may come to its end
+        with self._lock:
+            idle, self._to_write = self._to_write is None, data
         if idle:
             self._writer.submit(self._write)
 
     def _write(self) -> None:
         """In a thread: what came last, if several came meanwhile."""
-        data, self._to_write = self._to_write, None
+        with self._lock:
+            data, self._to_write = self._to_write, None
         if data is None:
             return
         try:
             self._storage.keep_history(data)
         except Exception as error:
             _LOG.debug("the job's history can't be written: %s", first_line(error))
+
+
+def without_secrets(event: News) -> News:
+    """The event with all its texts masked."""
+    if isinstance(event, StepReport):  # it has none, and comes often
+        return event
+    masked: dict[str, Any] = {
+        name: without_passwords(value) for name, value in vars(event).items() if isinstance(value, str)
+    }
+    return dataclasses.replace(event, **masked)
 
 
 def _encoded(history: list[News]) -> bytes:
@@ -226,7 +242,7 @@ def earlier_news(data: bytes | None) -> list[News]:
             if name in entry:
                 entry[name] = {int(number): value for number, value in entry[name].items()}
         try:
-            found.append(kind(**entry))
+            found.append(without_secrets(kind(**entry)))  # earlier versions masked them only where they were shown
         except TypeError:
             continue
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from beadline.api.metrics import MetricTotals
@@ -14,6 +14,7 @@ from beadline.master.reporting.news import NewsStream, StepReport
 from beadline.master.reporting.progress import Progress
 from beadline.master.upkeep.truth import Truth
 from beadline.runtime.messages import SubtaskAck, TaskAck
+from beadline.shown_text import printable
 
 if TYPE_CHECKING:
     from beadline.master.execution import Sealed
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("beadline")
 
 
-def show(text: str) -> None:
-    """Print what tasks printed."""
+def show(pieces: Iterable[tuple[bool, str]]) -> None:
+    """Print what tasks printed: pieces of text, with whether they are of print sinks. What user code prints is passed
+    on as it is. What sinks print is made of records, which come from anywhere: on a terminal their control characters
+    are made visible; files and programs get them as they are."""
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    text = "".join(printable(text) if by_sink and on_terminal else text for by_sink, text in pieces)
     if text:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -56,11 +61,7 @@ class Results:
         self.progress.execution_begins(step)
 
     def sealed(self, acks: list[TaskAck], subtasks: list[SubtaskAck]) -> None:
-        show(
-            "".join(
-                text for task in sorted(acks, key=lambda task: (task.level, task.partition)) for _, text in task.printed
-            )
-        )
+        show(piece for task in sorted(acks, key=lambda task: (task.level, task.partition)) for piece in task.printed)
         for ack in subtasks:
             node = self._plan.nodes[ack.node]
             if ack.collected and isinstance(node.spec, CollectSpec):

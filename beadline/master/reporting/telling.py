@@ -17,6 +17,7 @@ from types import TracebackType
 
 import beadline
 from beadline.errors import BeadlineError
+from beadline.shown_text import printable
 
 #: The environment variable that asks for everything; ``beadline run -v`` sets it.
 VERBOSE = "BEADLINE_VERBOSE"
@@ -61,6 +62,13 @@ def verbose() -> bool:
     return os.environ.get(VERBOSE, "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
+def told(text: str) -> str:
+    """A text as others may read it: with no passwords in it, and no commands to a terminal."""
+    from beadline.common.secrets import without_passwords  # commands that meet no error don't need it
+
+    return printable(without_passwords(text))
+
+
 def shortened(text: str, limit: int = _LONGEST_LOG_LINE) -> str:
     """The text as one line that is not too long."""
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
@@ -70,11 +78,11 @@ def shortened(text: str, limit: int = _LONGEST_LOG_LINE) -> str:
 def first_line(error: BaseException) -> str:
     """The telling line of an error: the last ``SomethingError: …`` of a worker's or the JVM's traceback, if any."""
     if isinstance(error, BeadlineError):
-        return shortened(str(error).partition("\n")[0])
-    lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in str(error).splitlines() if line.strip()]
+        return shortened(told(str(error)).partition("\n")[0])
+    lines = [re.sub("^(: |Caused by: )", "", line.strip()) for line in told(str(error)).splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b.*:", line)]
-    told = raised[-1] if raised else lines[0] if lines else type(error).__name__
-    return shortened(told.partition(" Consider setting 'spark.")[0])
+    telling = raised[-1] if raised else lines[0] if lines else type(error).__name__
+    return shortened(telling.partition(" Consider setting 'spark.")[0])
 
 
 def is_machinery(file: str) -> bool:
@@ -195,15 +203,15 @@ def _users(tb: TracebackType | None) -> TracebackType | None:
 
 def report(error: BaseException, started: traceback.FrameSummary | None = None) -> list[str]:
     """The lines to print of an error; ``started`` is the line of the user's program that called Beadline."""
-    said = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    said = [line for line in told(str(error)).splitlines() if line.strip()] or [type(error).__name__]
     lines = [_indented(line) for line in said[:_LINES_OF_MESSAGE]]
     if len(said) > _LINES_OF_MESSAGE:
         lines[-1] += " …"
-    notes = [line for note in getattr(error, "__notes__", ()) for line in note.splitlines() if line.strip()]
+    notes = [line for note in getattr(error, "__notes__", ()) for line in told(note).splitlines() if line.strip()]
     frames = [line for line in notes if line.startswith(" ")]
     ends = [_indented(line) for line in notes if not line.startswith(" ")][: _MOST_LINES - _LINES_OF_MESSAGE - 1]
     if started is not None:
-        code = f": {shortened(started.line, 120)}" if started.line else ""
+        code = f": {shortened(told(started.line), 120)}" if started.line else ""
         ends.insert(0, f"  at {started.filename}, line {started.lineno}{code}")
     room = _MOST_LINES - len(lines) - len(ends)
     return lines + frames[max(0, len(frames) - room) :] + ends
@@ -224,6 +232,11 @@ def line_of_user(tb: TracebackType | None) -> traceback.FrameSummary | None:
     return found
 
 
+def whole(error: BaseException) -> str:
+    """All of an error, as Python shows it, for a terminal or a log."""
+    return told("".join(traceback.format_exception(error)))
+
+
 def install() -> None:
     """Show uncaught errors of Beadline in short form, in a program without a hook of its own."""
     if sys.excepthook is sys.__excepthook__:
@@ -231,8 +244,11 @@ def install() -> None:
 
 
 def _hook(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-    if verbose() or not isinstance(error, BeadlineError) or sys.stderr is None:
+    if not isinstance(error, BeadlineError) or sys.stderr is None:
         sys.__excepthook__(kind, error, tb)
+        return
+    if verbose():
+        print(whole(error.with_traceback(tb)), end="", file=sys.stderr)
         return
     first, *rest = report(error, line_of_user(tb))
     print(f"{kind.__module__}.{kind.__qualname__}: {first}", *rest, sep="\n", file=sys.stderr)

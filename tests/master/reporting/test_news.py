@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,62 @@ def test_a_history_that_makes_no_sense_is_no_history(kept: bytes, tmp_path: Path
     storage = take_over(tmp_path, "first")
     storage.keep_history(kept)
     assert NewsStream(storage).history == []
+
+
+def test_what_comes_while_the_writer_ends_is_written_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer takes what waits while the next event is put into words, and must be called again for that one."""
+    storage = take_over(tmp_path, "first")
+    stream = NewsStream(storage)
+    wanted, written, encoded = threading.Event(), threading.Event(), module._encoded
+
+    def write(data: bytes) -> None:
+        wanted.wait(10)
+        type(storage).keep_history(storage, data)
+        written.set()
+
+    def encode(history: list[News]) -> bytes:
+        found = encoded(history)
+        if len(history) == 3:
+            wanted.set()
+            written.wait(10)
+            while stream._to_write is not None:
+                time.sleep(0.001)
+        return found
+
+    monkeypatch.setattr(storage, "keep_history", write)
+    monkeypatch.setattr(module, "_encoded", encode)
+    for number in range(4):
+        stream.tell(ExecutionStarted(number, number, None, 0))
+    stream.close()
+    assert [entry["at"] for entry in json.loads(storage.history() or b"[]")] == [0, 1, 2, 3]
+
+
+def test_nobody_hears_of_passwords_and_none_is_kept(tmp_path: Path) -> None:
+    storage = take_over(tmp_path, "first")
+    heard: list[News] = []
+    stream = NewsStream(storage, [heard.append])
+    stream.join(lambda number, event: heard.append(event))
+    text = "can't reach postgresql://ann:hun/t@er2@db with api_key=hunter2"
+    stream.tell(
+        ExecutionFailed(1, 1, text, None, "ValueError", f"Traceback\n{text}", "map", 0, str({"password": text}))
+    )
+    stream.tell(StatusChanged(2, "FAILED", "ending", text))
+    stream.tell(CheckpointChanged(3, 1, "checkpoint", "failed", failure=text))
+    stream.close()
+    assert len(heard) == 6
+    for told in (str(heard), str(stream.history), (storage.history() or b"").decode()):
+        assert "er2" not in told
+        assert "can't reach postgresql://ann:****@db" in told
+
+
+def test_what_an_earlier_version_kept_is_masked_when_it_is_read(tmp_path: Path) -> None:
+    storage = take_over(tmp_path, "first")
+    storage.keep_history(
+        json.dumps(
+            [{"event": "StatusChanged", "at": 1, "status": "FAILED", "state": "ending", "reason": "password=hunter2"}]
+        ).encode()
+    )
+    assert NewsStream(storage).history == [StatusChanged(1, "FAILED", "ending", "password=****")]
 
 
 def test_a_fenced_driver_writes_no_history(tmp_path: Path) -> None:
