@@ -11,7 +11,7 @@ import contextlib
 import os
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -75,7 +75,7 @@ class Task:
 
     # -- from the first row to the last
 
-    def work(self, rows: Iterator[WireRow], given: TaskInput | None) -> Iterator[list[WireRow]]:
+    def work(self, rows: Iterator[WireRow], given: TaskInput | None) -> Generator[list[WireRow]]:
         """Run the task, and let go of its stores however it ends."""
         try:
             yield from self._work(rows, given)

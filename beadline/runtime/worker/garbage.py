@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _EVERYTHING_AFTER_SECONDS = 60.0
+# So many more objects than there were after the last collection are worth one.
+_MANY_OBJECTS = 20_000
 
 _walked_at = time.monotonic()
 _left_alone = False
@@ -40,6 +42,29 @@ def no_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def between_steps() -> Iterator[None]:
+    """A worker that runs one step after the other: garbage is collected when :func:`collect_between_steps` is called,
+    and not otherwise."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.enable()
+
+
+def collect_between_steps() -> None:
+    """Nobody waits for this process now: if there is enough to walk, walk what has come up since the last time, or
+    everything if that is due."""
+    due = time.monotonic() - _walked_at >= _EVERYTHING_AFTER_SECONDS
+    if due:
+        walk_everything_next()
+    if due or gc.get_count()[0] > _MANY_OBJECTS:
+        gc.collect()
+        gc.freeze()
 
 
 def walk_everything_next() -> None:
