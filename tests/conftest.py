@@ -58,7 +58,7 @@ def spark() -> Iterator[SparkSession]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf spark.python.daemon.module={DAEMON} pyspark-shell")
-        session = find_session()
+        session = find_session(spare_slots=True)
     yield session
     session.stop()
 

@@ -18,6 +18,7 @@ from importlib import metadata
 import beadline
 from beadline.common.configuration import Configuration
 from beadline.errors import BeadlineError
+from beadline.master import engines
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
@@ -144,8 +145,8 @@ def _is_installed(name: str) -> bool:
 
 def _java(engine: str) -> Iterator[Finding]:
     """Spark needs it, the local engine does not."""
-    bad = PROBLEM if engine == "spark" else OK
-    spared = " or use --engine local, which needs no Java" if engine == "spark" else ""
+    bad = PROBLEM if engine in engines.ON_SPARK else OK
+    spared = " or use --engine local, which needs no Java" if engine in engines.ON_SPARK else ""
     try:
         from beadline.master.spark.class_archive import java_command
         from beadline.master.spark.session import check_java, java_version
@@ -156,8 +157,8 @@ def _java(engine: str) -> Iterator[Finding]:
         check_java()
     except BeadlineError as error:
         said, _, advice = str(error).partition(" Install")
-        unneeded = "" if engine == "spark" else ", which the local engine does not need"
-        more = f"Install{advice.rstrip('.')},{spared}." if engine == "spark" else ""
+        unneeded = "" if engine in engines.ON_SPARK else ", which the local engine does not need"
+        more = f"Install{advice.rstrip('.')},{spared}." if engine in engines.ON_SPARK else ""
         yield Finding("Java", bad, said.rstrip(".") + unneeded, more)
         return
     yield Finding("Java", OK, f"{java_version(java_command() or 'java')} ({java_command()})")
@@ -165,7 +166,7 @@ def _java(engine: str) -> Iterator[Finding]:
 
 def _spark(engine: str) -> Iterator[Finding]:
     remote = os.environ.get("SPARK_REMOTE")
-    if remote and engine == "spark":
+    if remote and engine in engines.ON_SPARK:
         yield Finding(
             "Spark",
             PROBLEM,
@@ -200,7 +201,7 @@ def _spark(engine: str) -> Iterator[Finding]:
 
 def _workers(configuration: Configuration, engine: str) -> Iterator[Finding]:
     """The Python of Spark's workers must be fit for the driver's code."""
-    if engine != "spark":
+    if engine not in engines.ON_SPARK:
         yield Finding("workers' Python", OK, "functions run in the program's own Python, on the local engine")
         return
     option = configuration.get_string("python.executable", None)

@@ -112,8 +112,9 @@ def run(
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="What runs the job: spark (the default), or local: this process does all the work, one task at a "
-            "time, without Spark and Java. For a first look, tests, or a debugger.",
+            help="What runs the job: spark (the default); resident: Spark's workers stay for the whole job, and steps "
+            "take milliseconds (new); or local: this process does all the work, one task at a time, without Spark and "
+            "Java. For a first look, tests, or a debugger.",
         ),
     ] = None,
     verbose: Annotated[
@@ -138,7 +139,7 @@ def run(
         options["execution.state-recovery.claim-mode"] = claim_mode
     if engine is not None:
         if engine not in engines.ALL:
-            raise typer.BadParameter(f"--engine {engine}: it must be {' or '.join(engines.ALL)}.")
+            raise typer.BadParameter(f"--engine {engine}: it must be one of {', '.join(engines.ALL)}.")
         options[engines.OPTION] = engine
     if verbose:
         os.environ[VERBOSE] = "1"

@@ -76,7 +76,7 @@ class TestWithoutSpark:
         result = beadline("run", "--engine", "flink", "job.py")
 
         assert (result.returncode, result.stdout) == (2, "")
-        assert "--engine flink: it must be spark or local" in result.stderr
+        assert "--engine flink: it must be one of spark, resident, local" in result.stderr
 
 
 class TestFunctions:

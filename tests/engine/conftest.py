@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
+from beadline.master import engines
 from tests.engine.scenarios import outcomes_of
+
+
+@pytest.fixture(params=engines.ON_SPARK)
+def on_spark(request: pytest.FixtureRequest, spark: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each engine whose workers are Spark's."""
+    monkeypatch.setenv(engines.VARIABLE, request.param)
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,10 @@
-"""What Spark might do to the rows between two levels, and never should."""
+"""What Spark, or the connections between workers, might do to rows, and never should."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 from beadline.master.spark import engine as spark_module
+from beadline.master.spark.resident.engine import ResidentDeployment
 from beadline.runtime.exchange.rows import ACK, BARRIER, DATA, DESCRIPTOR, WireRow, read_rows, write_rows
 from beadline.runtime.task.entry import LevelCall
+from beadline.runtime.task.task import Task
 from tests.engine.jobs import KEYS, Accident
 
 Tampering = Callable[[list[WireRow]], list[WireRow]]
@@ -27,6 +30,7 @@ def _lose(kind: int) -> Tampering:
         position = _first(rows, kind)
         return rows[:position] + rows[position + 1 :]
 
+    lose.of_acks = kind == ACK  # type: ignore[attr-defined]
     return lose
 
 
@@ -35,6 +39,7 @@ def _double(kind: int) -> Tampering:
         position = _first(rows, kind)
         return rows[: position + 1] + rows[position:]
 
+    double.of_acks = kind == ACK  # type: ignore[attr-defined]
     return double
 
 
@@ -96,6 +101,41 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
 
 def tamper(monkeypatch: pytest.MonkeyPatch, how: Tampering, step: int, marker: Path | None) -> None:
     """Let it happen to what level 1 reads in a step: once if there is a marker file to create, else every time."""
+    _tamper_with_spark(monkeypatch, how, step, marker)
+    make_member = ResidentDeployment._member
+
+    def tampered_member(deployment: ResidentDeployment, invitation: Any) -> Any:
+        return partial(_join_tampered, how, step, marker, make_member(deployment, invitation))
+
+    monkeypatch.setattr(ResidentDeployment, "_member", tampered_member)
+
+
+def _join_tampered(how: Tampering, step: int, marker: Path | None, join: Any, items: Any) -> Any:
+    """In a resident worker, which is gone after the gang, or another's."""
+    work = Task.work
+
+    def happens(task: Task, level: int) -> bool:
+        mine = task._level == level and task._header.step == step
+        return mine and (marker is None or Accident(marker).happens())
+
+    def tampered_work(task: Task, rows: Iterator[WireRow], given: Any) -> Iterator[list[WireRow]]:
+        # Acknowledgements go to the driver, and not through level 1.
+        acks = getattr(how, "of_acks", False)
+        if not acks and happens(task, 1):
+            rows = iter(how(list(rows)))
+        for chunk in work(task, rows, given):
+            if acks and any(row.kind == ACK for row in chunk) and happens(task, 0):
+                chunk = how(chunk)
+            yield chunk
+
+    Task.work = tampered_work  # type: ignore[method-assign]
+    try:
+        return join(items)
+    finally:
+        Task.work = work  # type: ignore[method-assign]
+
+
+def _tamper_with_spark(monkeypatch: pytest.MonkeyPatch, how: Tampering, step: int, marker: Path | None) -> None:
     make_function = spark_module._function
 
     def tampered_function(call: LevelCall) -> Any:

@@ -44,7 +44,7 @@ def test_spark_runs_the_lost_task_again(job: str, outcomes: dict[str, dict[str, 
 
 
 @pytest.mark.parametrize("job", KILLED_WORKER_JOBS)
-def test_where_spark_retries_nothing_the_step_is_run_again(job: str, spark: Any, tmp_path: Path) -> None:
+def test_where_spark_retries_nothing_the_step_is_run_again(job: str, on_spark: str, tmp_path: Path) -> None:
     outcome = run_with_killed_workers(job, tmp_path)
     assert sorted(path.name for path in tmp_path.glob("accident*")) == KILLS
     again = [report.step for report in outcome.reports if report.tries == 2]

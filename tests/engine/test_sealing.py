@@ -10,6 +10,7 @@ import pytest
 
 from beadline.datastream import DataStream, StreamExecutionEnvironment
 from beadline.errors import JobExecutionError
+from beadline.master import engines
 from beadline.master.reporting.news import StepReport
 from tests.engine.jobs import Count, Outcome, counts, environment, keyed, run
 from tests.engine.tampering import TAMPERINGS, tamper
@@ -27,8 +28,10 @@ def counting(steps: int) -> tuple[StreamExecutionEnvironment, DataStream]:
     return env, keyed(env, steps * STEP_RECORDS, Count())
 
 
-@pytest.fixture(scope="module")
-def tampered(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, list[str], set[str]]:
+@pytest.fixture(scope="module", params=engines.ON_SPARK)
+def tampered(
+    request: pytest.FixtureRequest, spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Outcome, list[str], set[str]]:
     """A job in whose n-th step the n-th tampering happens: its outcome, what it warned of, and what happened."""
     folder = tmp_path_factory.mktemp("tampered")
     messages: list[str] = []
@@ -37,6 +40,7 @@ def tampered(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outc
     logger = logging.getLogger("beadline")
     logger.addHandler(handler)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(engines.VARIABLE, request.param)
         for step, (name, (how, _)) in enumerate(TAMPERINGS.items(), start=1):
             tamper(patch, how, step, folder / name)
         outcome = run(*counting(len(TAMPERINGS)), "tampered")
@@ -61,7 +65,7 @@ def test_nothing_of_a_step_that_disagrees_remains(tampered: tuple[Outcome, list[
 
 @pytest.mark.parametrize("name", ["a record is altered", "a task's digest is altered"])
 def test_a_step_that_always_disagrees_fails_the_job_and_leaves_no_results(
-    name: str, spark: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, on_spark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how, message = TAMPERINGS[name]
     tamper(monkeypatch, how, 2, None)

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark]
 RECORDS = 8 * STEP
 
 
-def test_two_jobs_at_a_time_do_not_see_each_other(spark: Any) -> None:
+def test_two_jobs_at_a_time_do_not_see_each_other(on_spark: str) -> None:
     """The same operators, uids, keys and state names; the jobs differ in length alone."""
     lengths = [3 * STEP, 5 * STEP, 7 * STEP]
     running = [keyed(environment(), length, Gather()).execute_and_collect("twin") for length in lengths]
@@ -26,7 +26,7 @@ def test_two_jobs_at_a_time_do_not_see_each_other(spark: Any) -> None:
         assert Counter(results) == gathered(length)
 
 
-def test_a_job_that_runs_twice_starts_from_nothing_both_times(spark: Any) -> None:
+def test_a_job_that_runs_twice_starts_from_nothing_both_times(on_spark: str) -> None:
     for _ in range(2):
         env = environment()
         outcome = run(env, keyed(env, 3 * STEP, Gather()), "twice")

@@ -1,5 +1,5 @@
 """The programs of this folder print under Beadline what they printed under PyFlink, order and subtask numbers aside:
-on Spark, and in one process."""
+on Spark, in resident workers, and in one process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """The engine that programs run on."""
     name: str = request.param
     monkeypatch.setenv(engines.VARIABLE, name)
-    if name == engines.SPARK:
+    if name in engines.ON_SPARK:
         request.getfixturevalue("spark")
     return name
 

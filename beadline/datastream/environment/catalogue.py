@@ -179,7 +179,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "beadline.",
-        ("engine", "spark | local", "spark", "What runs the tasks (--engine)."),
+        ("engine", "spark | resident | local", "spark", "What runs the tasks (--engine)."),
         ("job-id", "32 hexadecimal digits", None, "Id of the job.", "a new one"),
         ("rest.enabled", BOOLEAN, "true", "Whether the job can be asked at all."),
         ("rest.token", "none | text", None, "What changing calls must show; none for nothing.", "a new one"),

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 OPTION = "beadline.engine"
 VARIABLE = "BEADLINE_ENGINE"
 SPARK = "spark"
+RESIDENT = "resident"
 LOCAL = "local"
-ALL = (SPARK, LOCAL)
+ALL = (SPARK, RESIDENT, LOCAL)
+#: Those that need Spark.
+ON_SPARK = (SPARK, RESIDENT)
 
 
 def chosen(option: str | None) -> str:
@@ -23,7 +26,7 @@ def chosen(option: str | None) -> str:
     name = option or os.environ.get(VARIABLE) or SPARK
     if name not in ALL:
         where = OPTION if option else VARIABLE
-        raise ConfigurationError(f"{where} is {name!r}: it must be {SPARK!r} or {LOCAL!r}")
+        raise ConfigurationError(f"{where} is {name!r}: it must be {SPARK!r}, {RESIDENT!r} or {LOCAL!r}")
     return name
 
 
@@ -40,7 +43,7 @@ def default_parallelism(local: int | None) -> int:
 
 
 def make_engine(name: str) -> Engine:
-    """An engine of that kind; the Spark engine uses the active session, or makes one."""
+    """An engine of that kind; those on Spark use the active session, or make one."""
     if name == LOCAL:
         from beadline.master.engines.local import LocalEngine  # what runs tasks is not needed on Spark's driver
 
@@ -48,6 +51,10 @@ def make_engine(name: str) -> Engine:
     from beadline.master.spark.engine import SparkEngine  # takes a while to import
     from beadline.master.spark.session import find_session
 
+    if name == RESIDENT:
+        from beadline.master.spark.resident.engine import ResidentEngine
+
+        return ResidentEngine(find_session(spare_slots=True))
     return SparkEngine(find_session())
 
 
@@ -57,4 +64,4 @@ def on_one_machine(name: str) -> bool:
         return True
     from beadline.master.spark.session import find_session, on_one_machine
 
-    return on_one_machine(find_session())
+    return on_one_machine(find_session(spare_slots=name == RESIDENT))

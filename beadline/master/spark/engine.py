@@ -184,11 +184,11 @@ class SparkEngine(Engine):
                 made[width] = anchor
         return made
 
-    def in_group(self, group: str, description: str) -> None:
+    def in_group(self, group: str, description: str, interrupt: bool = True) -> None:
         """Name the Spark jobs of the calling thread. Their tasks are interrupted when the job is given up: one that
         asks for a shuffle that is already cleaned up gets no answer, and would hold its slot for two minutes."""
         with self._liveness.watched():
-            self.context.setJobGroup(group, description, interruptOnCancel=True)
+            self.context.setJobGroup(group, description, interruptOnCancel=interrupt)
 
     def cancel(self, group: str) -> None:
         with contextlib.suppress(EngineLostError), self.watched():
@@ -206,7 +206,7 @@ class SparkEngine(Engine):
         stages = (tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds)
         return sum(stage.numActiveTasks for stage in stages if stage is not None)
 
-    def deploy(self, plan: Plan, dependencies: Dependencies, group: str) -> SparkDeployment:
+    def deploy(self, plan: Plan, dependencies: Dependencies, group: str) -> Deployment:
         ship_modules(self, dependencies)
         return SparkDeployment(self, plan, self.broadcast(make_shipment(plan, self.surroundings)), group)
 

@@ -65,9 +65,10 @@ def java_version(java: str) -> str:
     return found.group(1) if found is not None else ""
 
 
-def find_session(java_options: str | None = None) -> SparkSession:
+def find_session(java_options: str | None = None, spare_slots: bool = False) -> SparkSession:
     """The active session if there is one; under ``spark-submit`` one with the options that were given to it; else a
-    quiet, loopback-only ``local[*]`` one with these Java options."""
+    quiet, loopback-only ``local[*]`` one with these Java options. ``spare_slots``: a new one has more slots than cores,
+    because resident workers hold one per core; work on Spark is still cut for the cores."""
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
         raise EnvironmentSetupError(
             "Beadline needs a classic Spark session: Spark Connect gives no access to the "
@@ -86,10 +87,14 @@ def find_session(java_options: str | None = None) -> SparkSession:
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName("beadline").master(os.environ.get("BEADLINE_MASTER", "local[*]"))
+    master, options = os.environ.get("BEADLINE_MASTER"), dict(_OWN_SESSION)
+    if master is None and spare_slots:
+        cores = os.cpu_count() or 1
+        master, options["spark.default.parallelism"] = f"local[{2 * cores + 2}]", str(cores)
+    builder = SparkSession.builder.appName("beadline").master(master or "local[*]")
     # A task that fails is run again, or its error reaches the driver; Java's stack trace would bury that.
     level = "ERROR" if verbose() else "OFF"
-    for key, value in {**_OWN_SESSION, "spark.log.level": level}.items():
+    for key, value in {**options, "spark.log.level": level}.items():
         builder = builder.config(key, value)
     more = class_archive.options() if java_options is None else java_options
     builder = builder.config("spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} {more}".strip())
