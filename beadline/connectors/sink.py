@@ -8,7 +8,7 @@ When the step is sealed the driver hands the pieces to the sink's committer, whi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from beadline.connectors.sink_settings import SinkSettings
@@ -116,6 +116,15 @@ class Committer(ABC):
         :returns: the parts to make ready in place of these; None where a part is as good as before
         """
         raise AssertionError("what was made ready is never lost")
+
+    def strays(self, data: Any, also: list[str]) -> Iterator[str]:
+        """What a snapshot has of this sink, which may be anybody's, and the sink must not obey: a sentence for each.
+        Called before :meth:`restore`, and nothing has been touched.
+
+        :param data: ``{"staged": …, "committables": […]}``
+        :param also: folders where the job of the snapshot may have staged
+        """
+        return iter(())
 
     @abstractmethod
     def restore(self, snapshot: Any, needed: list[Held]) -> None:

@@ -28,7 +28,8 @@ def begin(job: Job, running: Running) -> int | None:
     if start is None:
         running.do(running.checkpoints.coordinator.start(running.now()))
     else:
-        _restore(job, running, truth, start)
+        assert job.home.pointer is not None
+        _restore(job, running, truth, start, job.home.pointer)
         _LOG.info("restored from %s", job.home.pointer)
         running.do(running.checkpoints.coordinator.restored(start.checkpoint_id, running.now(), truth.step))
     running.execute(1, truth)
@@ -84,18 +85,18 @@ def _restore_newest(job: Job, running: Running, truth: Truth) -> int | None:
     stop = running.checkpoints.stop_point
     if stop is not None and (snapshot := _readable(read_snapshot, *stop)) is not None:
         running.checkpoints.depend_on_savepoint()
-        _restore(job, running, truth, snapshot)
+        _restore(job, running, truth, snapshot, stop[1])
         return stop[0]
     pointers = running.checkpoints.pointers
     for id, pointer in sorted(pointers.items(), reverse=True):
         snapshot = _readable(job.home.read, id, pointer)
         if snapshot is not None:
-            _restore(job, running, truth, snapshot)
+            _restore(job, running, truth, snapshot, pointer)
             return id
     if pointers:
         raise SnapshotError(f"none of the {len(pointers)} retained checkpoints can be read")
-    if job.home.start is not None:
-        _restore(job, running, truth, job.home.start)
+    if job.home.start is not None and job.home.pointer is not None:
+        _restore(job, running, truth, job.home.start, job.home.pointer)
     else:
         if len(running.sinks):
             running.checkpoints.leave_behind(0)
@@ -120,16 +121,18 @@ def _readable(read: Callable[[str], Snapshot], id: int, pointer: str) -> Snapsho
     return None
 
 
-def _restore(job: Job, running: Running, truth: Truth, snapshot: Snapshot) -> None:
+def _restore(job: Job, running: Running, truth: Truth, snapshot: Snapshot, pointer: str) -> None:
     """Bring state and sinks to a snapshot.
 
-    1. rewrite state whose type has changed, into files of this execution
-    2. make the snapshot the truth
-    3. look at the lease: another driver may have the job by now
-    4. remove newer checkpoints, which name output that is about to be taken back
-    5. take back what sinks have staged since, and publish what the snapshot had pre-committed
-    6. remove files that nobody needs
+    1. look whether the sinks may follow what it names: it may be a stranger's
+    2. rewrite state whose type has changed, into files of this execution
+    3. make the snapshot the truth
+    4. look at the lease: another driver may have the job by now
+    5. remove newer checkpoints, which name output that is about to be taken back
+    6. take back what sinks have staged since, and publish what the snapshot had pre-committed
+    7. remove files that nobody needs
     """
+    running.sinks.check(snapshot.committables(), pointer)
     settings = job.settings.checkpoints
     context = running.context(f"{job.home.job_id}-migration", 1)
     migrate = partial(running.stepper.migrate, context, running.processing_time())

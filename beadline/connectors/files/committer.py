@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from beadline.connectors.files.named import strays
 from beadline.connectors.files.pieces import Piece, paths_of, spilled, sync_all, with_data
 from beadline.connectors.files.place import Place, publish
 from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.sink import Call, Committer, Held
+from beadline.errors import BeadlineError
 from beadline.state.segments.files import base_name, local_path, parent
 
 _LOG = logging.getLogger("beadline")
@@ -149,6 +151,14 @@ class FileCommitter(Committer):
     def snapshot(self) -> Any:
         began = [self._names.run, self._began]
         return _snapshot(list(self._open.values()), self._counters, began, self._waiting)
+
+    def strays(self, data: Any, also: list[str]) -> Iterator[str]:
+        yield from strays(data, self._names, also)
+        for bucket in {piece.bucket for part in _all_parts(data["staged"]) for piece in part.pieces}:
+            try:
+                self._names.checked(bucket.lstrip("/"))  # it was once taken as if it were none
+            except BeadlineError as error:
+                yield str(error)
 
     def restore(self, snapshot: Any, needed: list[Held]) -> None:
         self._open.clear()

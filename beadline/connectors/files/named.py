@@ -6,12 +6,14 @@ then no other file is read, renamed or removed, whatever the snapshot says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
-from beadline.connectors.files.names import staged_path
+from beadline.connectors.files.names import Names, staged_path
 from beadline.connectors.files.pieces import DamagedError, Piece, checked_content
-from beadline.state.segments.files import size_of
+from beadline.state.segments.files import local_path, size_of
 
 
 class NamedFile(NamedTuple):
@@ -85,3 +87,85 @@ def _checked(file: NamedFile) -> NamedFile:
     if not (isinstance(file.path, str) and isinstance(file.size, int) and isinstance(file.checksum, str | None)):
         raise TypeError(f"{file.path!r} is named with size {file.size!r} and checksum {file.checksum!r}")
     return file
+
+
+# -- what a sink obeys
+
+
+def strays(data: Any, names: Names, also: Iterable[str] = ()) -> Iterator[str]:
+    """What the data of a sink names and the sink must not touch, each with a sentence. It may read what is staged below
+    its base path, and make parts appear there: no more, and not through symbolic links.
+
+    :param also: folders whose pieces it may read too
+    """
+    for file in named_files(data):
+        if staged_path(file.path) is None:
+            yield f"it names {file.path!r} as staged output, and no sink stages under such a name"
+            continue
+        bases = (names.base,) if file.is_ready else (names.base, *also)
+        if not any(_is_staged_in(file.path, base) for base in bases) and not _was_published(file, names.base):
+            yield _elsewhere(file.path, names)
+    for committable in _committables_of(data):
+        if "target" in committable and not _may_appear(committable, names):
+            yield _elsewhere(committable["target"], names)
+
+
+def _may_appear(committable: dict[str, Any], names: Names) -> bool:
+    """Whether the part of a committable may appear, or did before."""
+    target, base = committable["target"], names.base
+    if not isinstance(target, str):
+        return False
+    if "source" in committable:
+        found = staged_path(committable["source"])
+        base = found.base if found is not None else base
+        return names.may_appear(target, base) or _is_gone(committable["source"], names.base)
+    return names.may_appear(target, base) or _was_uploaded(committable, base)
+
+
+def _committables_of(data: Any) -> list[dict[str, Any]]:
+    committables = data.get("committables") if isinstance(data, dict) else None
+    return [each for each in committables or () if isinstance(each, dict)]
+
+
+def _elsewhere(path: Any, names: Names) -> str:
+    return (
+        f"it names {path!r}, which is no file of the sink that writes to {names.base}. If the sink wrote to another "
+        "place when the snapshot was taken, run the job with the former path, take a savepoint, which holds all data, "
+        "and go on from there with the new path"
+    )
+
+
+def _is_staged_in(path: str, base: str) -> bool:
+    """Whether a staged file lies below a base path, however that is spelt, and no link leads from there elsewhere."""
+    found = staged_path(path)
+    assert found is not None
+    local, local_base = local_path(path), local_path(base)
+    if local is None or local_base is None:
+        return found.base == base
+    return os.path.realpath(local) == os.path.join(os.path.realpath(local_base), found.inner)
+
+
+def _was_published(file: NamedFile, base: str) -> bool:
+    return file.is_ready and _is_gone(file.path, base)
+
+
+def _is_gone(path: str, base: str) -> bool:
+    """Whether what was made ready is there no more: it was published, and nothing is done any more. A server that the
+    sink does not write to is not asked."""
+    return (local_path(path) is not None or _server_of(path) == _server_of(base)) and size_of(path) is None
+
+
+def _was_uploaded(committable: dict[str, Any], base: str) -> bool:
+    """The same for an upload."""
+    target = committable["target"]
+    if "upload" not in committable or _server_of(target) != _server_of(base) or not unquote(target).isprintable():
+        return False
+    from beadline.connectors.files.s3 import is_open
+
+    return not is_open(target, committable["upload"])
+
+
+def _server_of(path: str) -> tuple[str, str, str]:
+    """Where a URI leads, as far as that is not a bucket of the same account."""
+    parts = urlsplit(path)
+    return parts.scheme, parts.netloc if parts.scheme != "s3" else parts.netloc.rpartition("@")[0], parts.query

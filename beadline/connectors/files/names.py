@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from beadline.errors import ConfigurationError, TypeMismatchError
 from beadline.state.segments.files import join, local_path
@@ -19,7 +19,9 @@ STAGING = ".staging-"
 COMPACTED = "compacted-"
 READY, PROMISED = "ready-", "promised-"
 
-_STAGED = re.compile(rf"(.*)/({re.escape(STAGING)}[0-9a-f-]+/\d{{1,18}}/({READY})?[0-9a-f]{{32}})")
+# What names look like, whichever sink and driver they are of.
+_STAGED = re.compile(rf"(.*)/({re.escape(STAGING)}[0-9a-f-]+/[0-9a-z]{{1,40}}/({READY})?[0-9a-f]{{32}})")
+_PART = re.compile(r".*-[0-9a-f]{8}(_[0-9a-z]{1,40})?-\d{1,18}-\d{1,18}[^/]*")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # What file systems take as one name.
@@ -49,11 +51,26 @@ class StagedPath(NamedTuple):
 
 def staged_path(path: str) -> StagedPath | None:
     """What a path tells, None if it is not one that a sink makes for what it stages."""
-    place, mark, query = path.partition("?") if local_path(path) is None else (path, "", "")
+    place, query = _without_query(path)
     found = _STAGED.fullmatch(place)
     if found is None or _CONTROL.search(path) or not {".", ".."}.isdisjoint(found[1].split("/")):
         return None
-    return StagedPath(found[1] + mark + query, found[2], found[3] is not None)
+    return StagedPath(found[1] + query, found[2], found[3] is not None)
+
+
+def below(path: str, base: str) -> str | None:
+    """How a path goes on below a base path, None if it is elsewhere."""
+    (place, query), (start, base_query) = _without_query(path), _without_query(base)
+    start = start.rstrip("/") + "/"
+    if not place.startswith(start) or query != base_query:
+        return None
+    inner = place.removeprefix(start)
+    return inner if local_path(path) is not None else unquote(inner)
+
+
+def _without_query(path: str) -> tuple[str, str]:
+    place, mark, query = path.partition("?") if local_path(path) is None else (path, "", "")
+    return place, mark + query
 
 
 @dataclass(frozen=True)
@@ -124,6 +141,13 @@ class Names:
         if length > _LONGEST:
             return f"a name in it has {length} bytes, and file systems take {_LONGEST}"
         return f"'{folder}' is the name of a file of this sink" if self.part(folder) is not None else ""
+
+    def may_appear(self, target: str, base: str) -> bool:
+        """Whether a part of a sink with this base path may appear there, whatever its prefix and suffix are."""
+        inner = below(target, base)
+        folders, _, name = (inner or "").rpartition("/")
+        good = not any(map(self._problem_of, folders.split("/"))) and not _CONTROL.search(name)
+        return good and _PART.fullmatch(name) is not None
 
     def part(self, name: str) -> PartName | None:
         """What a file name tells, None if it is not a part of this sink."""

@@ -127,6 +127,7 @@ def publish_file(committable: dict[str, Any]) -> None:
             raise OSError(
                 f"{target} can't be published: {source} has {found} bytes, and was written with {committable['size']}"
             )
+        _refuse_detour(source, target)
         try:
             rename(source, target)
             break
@@ -166,9 +167,27 @@ def _is_same(source: str, target: str) -> bool:
         return True
 
 
+def _refuse_detour(source: str, target: str) -> None:
+    """A symbolic link below the base path must not lead out of it."""
+    folder, base = local_path(parent(target)), local_path(_base_of(source))
+    if folder is None or base is None:
+        return
+    folder, base = os.path.realpath(folder), os.path.realpath(base)
+    if folder != base and not folder.startswith(base.rstrip("/") + "/"):
+        raise OSError(
+            f"{target} can't be published: a symbolic link leads from {_base_of(source)} to {folder}. Put a folder in "
+            "its place, and the job will go on"
+        )
+
+
+def _base_of(source: str) -> str:
+    """The base path of the sink that made it ready."""
+    return parent(parent(parent(source)))
+
+
 def _check_mounted(source: str) -> None:
     """A file system that can't be reached is no proof that a part has appeared."""
-    base = parent(parent(parent(source)))
+    base = _base_of(source)
     if not is_folder(base):
         raise FileNotFoundError(
             f"{base} is not there, so nobody can tell whether {base_name(source)} was published. Is the file system "

@@ -167,6 +167,12 @@ def publish_upload(committable: dict[str, Any]) -> None:
                 raise
 
 
+def is_open(target: str, upload: str) -> bool:
+    """Whether an upload can still be completed."""
+    with _explained(f"can't look for the upload of {target}"):
+        return _is_open(address_of(target), upload)
+
+
 def _is_open(at: Address, upload: str) -> bool:
     from botocore.exceptions import ClientError
 

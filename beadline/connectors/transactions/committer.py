@@ -11,10 +11,12 @@ import itertools
 import logging
 import math
 import secrets
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from beadline.connectors.files.committer import FileCommitter
+from beadline.connectors.files.named import strays
 from beadline.connectors.files.pieces import Piece, paths_of, with_data
 from beadline.connectors.files.policy import RollingPolicy
 from beadline.connectors.sink import Call, Held
@@ -77,6 +79,12 @@ class OutsideCommitter(FileCommitter):
 
     def snapshot(self) -> Any:
         return {**super().snapshot(), "writer": self._writer, "base": self._base, "last": self._number}
+
+    def strays(self, data: Any, also: list[str]) -> Iterator[str]:
+        yield from strays(data, self._names, also)
+        for committable in data["committables"]:
+            if refusal := self._outside.refusal(committable):
+                yield refusal
 
     def restore(self, snapshot: Any, needed: list[Held]) -> None:
         """Numbers go on above all that were given, by whichever driver or job: what a log remembers is smaller."""

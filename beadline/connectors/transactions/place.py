@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from beadline.connectors.transactions.rows import unpacked
 from beadline.errors import BeadlineError, TransactionUnknownError
 
 _LOG = logging.getLogger("beadline")
+
+# What the id of a transaction looks like, whichever sink and driver it is of.
+_ID = re.compile(r".*-[0-9a-f]{8}-[0-9a-z]{1,40}-\d{1,18}-\d{1,30}-[0-9a-f]{4}", re.DOTALL)
 
 
 class Outside(RenamedFiles):
@@ -34,6 +38,10 @@ class Outside(RenamedFiles):
 
     def abort(self, committable: dict[str, Any]) -> None:
         """A committable must never become visible."""
+
+    def refusal(self, committable: dict[str, Any]) -> str:
+        """Why a committable of a snapshot, which may be anybody's, is not obeyed; empty if it is."""
+        return ""
 
     # Nothing is made ready but what is staged, unless a place says something else.
 
@@ -80,6 +88,14 @@ class TransactionPlace(Outside):
 
     def abort(self, committable: dict[str, Any]) -> None:
         self._transactions.abort(committable["handle"])
+
+    def refusal(self, committable: dict[str, Any]) -> str:
+        """Others have transactions in the same system, which are none of this sink's business."""
+        id, handle = committable["id"], committable["handle"]
+        named = handle.get("id", id) if isinstance(handle, dict) else id
+        if isinstance(id, str) and named == id and _ID.fullmatch(id):
+            return ""
+        return f"it names the transaction {named!r}, and no sink gives such an id"
 
     def key_of(self, committable: dict[str, Any]) -> Any:
         return committable["id"]

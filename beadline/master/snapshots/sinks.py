@@ -17,7 +17,9 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from beadline.checkpoint.cleanup.removal import OUTPUT
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
+from beadline.checkpoint.directory.lookup import folder_of
 from beadline.checkpoint.ownership.lease import Fenced
 from beadline.connectors.sink import Committer, Held, StagedSink
 from beadline.errors import JobExecutionError
@@ -26,6 +28,7 @@ from beadline.master.snapshots.calls import Calls
 from beadline.master.snapshots.outputs import Limit, Output, Promises, SinkData, Turns, held_of, prepare, with_sink_data
 from beadline.master.snapshots.records import Records
 from beadline.runtime.messages import SubtaskAck
+from beadline.state.segments.files import join, parent
 
 if TYPE_CHECKING:
     from beadline.master.definition import Job
@@ -349,6 +352,23 @@ class Sinks:
                 f"{again} transactions were aborted before they could be committed, after the last checkpoint had been "
                 f"taken: the job goes back to checkpoint {checkpoint}, which holds their rows, to write them again"
             )
+
+    def check(self, data: SinkData, pointer: str) -> None:
+        """Look whether the sinks may follow what a snapshot names, before anything is done.
+
+        :param pointer: where the snapshot is. Next to it may be what its job has staged
+        :raises SnapshotError: it names what is none of theirs
+        """
+        also = [join(parent(folder_of(pointer)), OUTPUT)]
+        for uid, committer in self._committers.items():
+            held = data.get(uid)
+            name = self._plan.nodes[self._nodes[uid]].name
+            try:
+                problem = None if held is None else next(committer.strays(held, also), None)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+                problem = f"it is not what this sink writes ({type(error).__name__} {error})"
+            if problem is not None:
+                raise SnapshotError(f"{pointer} can't be restored. Output of '{name}': {problem}")
 
     def restore(self, data: SinkData) -> None:
         """Go back to a checkpoint, and publish again what it had pre-committed. No step may be under way.

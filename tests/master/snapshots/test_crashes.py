@@ -82,7 +82,8 @@ class World:
             held = read_snapshot(found[0]).counters["records"] if found else 0
             assert set(seen) <= set(rows(held)), "nothing that may come again"
         for pointer in found:
-            assert verify(read_snapshot(pointer)) == []
+            if Path(pointer).parent.name not in self.finished:  # else it clears up, and died over it
+                assert verify(read_snapshot(pointer)) == []
 
     def finish(self) -> int:
         """The last driver comes to the end, and everything is there."""
