@@ -37,6 +37,7 @@ from beadline.cli.output import (
     watermark,
 )
 from beadline.cli.triggering import SavepointFormat, Yarn, find_job_in, take_savepoint
+from beadline.shown_text import printable_line
 
 _SCHEDULED = frozenset({"CREATED", "INITIALIZING"})
 _ENDED = frozenset({"FINISHED", "CANCELED", "FAILED", "SUSPENDED"})
@@ -64,6 +65,9 @@ def list_jobs(
     wanted = [job for job in found if everything or _is_wanted(job["state"], running, scheduled)]
     wanted.sort(key=lambda job: job["start-time"])
     if as_json:
+        for job in wanted:
+            if "page" in job:
+                job["dashboard"] = job.pop("page").partition("#")[0]
         show_json({"jobs": wanted})
         return
     if not wanted:
@@ -85,7 +89,16 @@ def list_jobs(
             size(own.get("state_bytes")),
             number(own.get("restarts")),
         )
-    console().print(shown)
+    out = console()
+    out.print(shown)
+    pages: dict[str, list[str]] = {}  # jobs of one process share theirs
+    for job in wanted:
+        if "page" in job:
+            pages.setdefault(job["page"], []).append(printable_line(job["name"]))
+    for page, names in pages.items():
+        # The token is for the one at the terminal: what is written elsewhere is read by others.
+        shown_page = page if out.is_terminal else page.partition("#")[0]
+        say(f"dashboard of {', '.join(names)}: {shown_page}")
 
 
 def _is_wanted(state: str, running: bool, scheduled: bool) -> bool:
@@ -110,8 +123,11 @@ def _reachable(found: list[tuple[Driver, list[Any]]], here: bool) -> Iterator[di
                     yield {**lost, "start-time": entry.started_at, "duration": since, "pid": entry.pid}
             continue
         for job in jobs:
-            own = None if job["state"] in _ENDED else _own(driver, job["jid"])
-            yield {**job, "beadline": own} if own is not None else job
+            if job["state"] in _ENDED:
+                yield job
+                continue
+            own = _own(driver, job["jid"])
+            yield {**job, "beadline": own, "page": driver.page} if own is not None else job
 
 
 def _ended_elsewhere(known: set[str]) -> list[dict[str, Any]]:

@@ -7,8 +7,9 @@ point to this machine (**DNS rebinding**). And other people, if the server liste
 1. ``Host`` must be there once, and name this machine: that ends DNS rebinding.
 2. ``Origin``, which browsers add, must be the page's own server, and ``Sec-Fetch-Site`` must not say that another site
    asks, unless the user follows a link to a page. That ends foreign pages.
-3. Whoever changes something shows the token, which is in a file that only the user can read. So does whoever comes from
-   another machine, also for reading; only the files of the dashboard itself, which hold nothing, are for everybody.
+3. Whoever changes something shows the token, which is in a file that only the user can read. So does whoever looks at
+   state or options, whose files are closed to other users too, and whoever comes from another machine or through a
+   proxy, also for reading. Only the files of the dashboard itself, which hold nothing, are for everybody.
 4. A body has at most 64 kB.
 
 A refusal is decided from plain facts (:func:`refusal`), so that it can be tested without a server.
@@ -20,8 +21,9 @@ import contextlib
 import hmac
 import ipaddress
 import json
+import re
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +33,24 @@ _READING = frozenset({"GET", "HEAD"})
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 # What the dashboard is made of. It asks for the token itself.
 _OPEN_PATHS = ("/static/", "/assets/")
+# What other users of the machine may not read in files either.
+_PRIVATE_PATHS = re.compile(
+    r"/jobs/[^/]+/beadline/(state|config)(/.*)?|(/(jobs|applications)/[^/]+)?/jobmanager/config/?"
+)
+# What proxies add, besides X-Forwarded-…: each names whom they speak for, or themselves.
+_OF_PROXIES = frozenset(
+    {
+        "via",
+        "forwarded",
+        "x-real-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "true-client-ip",
+        "cf-connecting-ip",
+        "x-original-for",
+        "x-original-host",
+    }
+)
 _OPEN_FILES = frozenset({"/", "/index.html", "/favicon.ico", "/favicon.svg"})
 
 Scope = MutableMapping[str, Any]
@@ -55,19 +75,31 @@ class Rules:
 
     :ivar token: None if changes need none, which is for the loopback interface only
     :ivar names: the names of this machine, besides those of the loopback interface, that ``Host`` may have
+    :ivar read_token: whether reading needs the token too, also on this machine
     """
 
     token: str | None
     names: frozenset[str] = field(default_factory=frozenset)
+    read_token: bool = False
 
     @classmethod
-    def of(cls, token: str | None, bound: str, address: str | None = None) -> Rules:
+    def of(cls, token: str | None, bound: str, address: str | None = None, read_token: bool = False) -> Rules:
         """For a server that listens at an address; on all of them if that is ``0.0.0.0`` or ``::``."""
         names = {bound, *([address] if address else [])}
         if bound in ("0.0.0.0", "::"):
             host = socket.gethostname()
             names |= {host, socket.getfqdn(), *_addresses(host)}
-        return cls(token, frozenset(name.lower() for name in names))
+        return cls(token, frozenset(name.lower() for name in names), read_token)
+
+    def is_token_in(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether these headers of a request show the token."""
+        shown = _shown_token(Request.of_scope("", "", headers, None))
+        return self.accepts(shown)
+
+    def accepts(self, shown: str | None) -> bool:
+        if self.token is None or shown is None:
+            return False
+        return hmac.compare_digest(shown.encode(), self.token.encode())
 
 
 @dataclass(frozen=True)
@@ -78,6 +110,21 @@ class Request:
     path: str
     headers: dict[str, list[str]]
     client: str | None
+    version: str = "1.1"
+
+    @classmethod
+    def of_scope(
+        cls,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[bytes, bytes]],
+        client: str | None,
+        version: str = "1.1",
+    ) -> Request:
+        found: dict[str, list[str]] = {}
+        for name, value in headers:
+            found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        return cls(method, path, found, client, version)
 
     def header(self, name: str) -> str | None:
         values = self.headers.get(name)
@@ -129,20 +176,25 @@ def _too_large(request: Request) -> Refusal | None:
 
 def _without_token(request: Request, rules: Rules) -> Refusal | None:
     reads = request.method in _READING
-    if reads and (_is_open(request.path) or _is_local(request)):
+    is_local = _is_local(request)
+    is_private = rules.read_token or _PRIVATE_PATHS.fullmatch(request.path) is not None
+    if reads and (_is_open(request.path) or (is_local and not is_private)):
         return None
-    if rules.token is None and _is_local(request):
+    if rules.token is None and is_local:
         return None
     if rules.token is None:
-        return 403, "without a token, only processes of this machine may use this server"
+        return 403, (
+            "without a token, only processes of this machine may use this server, and none through a proxy. Give the "
+            "job a token: leave beadline.rest.token out, or set it to one that the proxy knows."
+        )
     shown = _shown_token(request)
     if shown is None:
-        what = "reading from another machine" if reads else "a change"
+        what = "a change" if not reads else "reading this" if is_local else "reading from elsewhere or through a proxy"
         return 401, (
             f"{what} needs the token: send 'Authorization: Bearer <token>'. It is in the job's file under jobs/ in "
             "Beadline's state directory, which `beadline` reads for you."
         )
-    if not hmac.compare_digest(shown.encode(), rules.token.encode()):
+    if not rules.accepts(shown):
         return 401, "this is not the token of this server; it has a new one since its driver was started"
     return None
 
@@ -160,8 +212,11 @@ def _is_open(path: str) -> bool:
 
 
 def _is_local(request: Request) -> bool:
-    """Whether a process of this machine asks, and asks for itself: a proxy speaks for others."""
-    if "x-forwarded-for" in request.headers or "forwarded" in request.headers:
+    """Whether a process of this machine asks, and asks for itself: a proxy speaks for others. One that names nobody is
+    known by HTTP/1.0, which nginx speaks to servers unless it is told otherwise, and hardly anybody else does."""
+    if any(name in _OF_PROXIES or name.startswith("x-forwarded-") for name in request.headers):
+        return False
+    if request.version == "1.0":
         return False
     try:
         return request.client is not None and ipaddress.ip_address(request.client).is_loopback
@@ -200,19 +255,18 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
         path = scope["path"]
         if path == "/v1" or path.startswith("/v1/"):
             path = path[3:] or "/"
             scope = {**scope, "path": path, "raw_path": path.encode()}
         client = scope.get("client")
-        request = Request(scope["method"], path, headers, client[0] if client else None)
+        version = scope.get("http_version", "1.1")
+        request = Request.of_scope(scope["method"], path, scope["headers"], client[0] if client else None, version)
         refused = refusal(request, self._rules)
         if refused is not None:
             await _refuse(*refused, send)
             return
+        scope.setdefault("state", {})["is_stranger"] = not self._rules.accepts(_shown_token(request))
         body = _Measured(receive)
 
         async def send_with_headers(message: Message) -> None:

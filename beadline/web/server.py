@@ -18,6 +18,7 @@ from beadline.master.client import registry
 from beadline.master.client.presence import Door
 from beadline.master.client.rest_settings import RestSettings
 from beadline.web.app import STATIC, make_app
+from beadline.web.connections import BACKLOG, connections
 from beadline.web.history import Archive, archive_of
 from beadline.web.jobs import ArchivedJobs, DriverJobs
 from beadline.web.operations import Operations
@@ -26,22 +27,22 @@ from beadline.web.security import App, Rules
 # How long a process that is over waits for callers that have not read what they asked for.
 _LAST_ANSWERS_SECONDS = 10.0
 _LONGEST_HEADERS = 16 << 10
-_MOST_CONNECTIONS = 256
 
 
 def serve(door: Door) -> None:
     """Answer whoever comes to the door, until it closes."""
     operations = Operations()
     settings = door.settings
+    rules = Rules.of(door.token, settings.host, settings.address, settings.read_token)
     app = make_app(
         DriverJobs(door),
-        Rules.of(door.token, settings.host, settings.address),
+        rules,
         operations,
         directories=lambda: _directories(door),
         closing=door.closing.is_set,
         running=lambda: others(door.port),
     )
-    _Server(_config(app), door.closing.is_set, operations).run(sockets=[door.socket])
+    _Server(_config(app, rules), door.closing.is_set, operations).run(sockets=[door.socket])
 
 
 def serve_history(directory: str | None, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -54,7 +55,7 @@ def serve_history(directory: str | None, host: str, port: int, ready: Callable[[
     if not settings.on_loopback:
         raise ValueError(f"the history has no token, so it is served on the loopback interface only, not on {host}")
     app = history_app(archive_of(settings), settings.host)
-    config = _config(app, host=settings.host, port=port)
+    config = _config(app, Rules.of(None, settings.host), host=settings.host, port=port)
     socket = config.bind_socket()
     ready(f"http://{settings.host}:{socket.getsockname()[1]}")
     uvicorn.Server(config).run(sockets=[socket])
@@ -90,11 +91,11 @@ def _directories(door: Door) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _config(app: App, **more: Any) -> uvicorn.Config:
+def _config(app: App, rules: Rules, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=connections(rules),  # h11 with limits
         ws="none",
         lifespan="off",
         log_config=None,
@@ -102,7 +103,7 @@ def _config(app: App, **more: Any) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        backlog=BACKLOG,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=1,
         h11_max_incomplete_event_size=_LONGEST_HEADERS,

@@ -84,9 +84,12 @@ def test_the_life_of_a_job_as_the_second_terminal_sees_it(ask: Command, submit: 
     listed = ask("list")
     assert (listed.returncode, listed.stderr) == (0, "")
     assert [job, "counting", "orders", "RUNNING"] in [line.split()[:4] for line in listed.stdout.splitlines()]
+    (running,) = registry.entries()
+    assert f"dashboard of counting orders: {running.url}/\n" in listed.stdout, "its token is shown on a terminal only"
     (entry,) = json.loads(ask("list", "-r", "--json").stdout)["jobs"]
     assert (entry["jid"], entry["name"], entry["state"]) == (job, "counting orders", "RUNNING")
     assert entry["beadline"]["engine"] == "local"
+    assert entry["dashboard"] == f"{running.url}/"
     assert json.loads(ask("list", "-s", "--json").stdout) == {"jobs": []}
 
     status = ask("status", "counting orders")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from beadline.web.security import LARGEST_BODY, Request, Rules, host_name, refusal
@@ -110,9 +112,63 @@ def test_other_machines_need_the_token_for_reading_too_but_not_for_the_page_itse
     assert status(request(client="::1"), rules) is None
 
 
-def test_a_proxy_on_this_machine_speaks_for_others() -> None:
-    assert status(request(x_forwarded_for="192.168.1.7")) == 401
-    assert status(request("POST", x_forwarded_for="127.0.0.1"), OPEN) == 403
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x_forwarded_for": "192.168.1.7"},
+        {"x_forwarded_for": "127.0.0.1"},
+        {"x_forwarded_proto": "https"},
+        {"x_forwarded_host": "jobs.example.org"},
+        {"forwarded": "for=127.0.0.1"},
+        {"via": "1.1 proxy"},
+        {"x_real_ip": "127.0.0.1"},
+        {"cf_connecting_ip": "127.0.0.1"},
+    ],
+)
+def test_a_proxy_on_this_machine_speaks_for_others(headers: dict[str, str]) -> None:
+    assert status(request(**headers)) == 401
+    assert status(request(authorization=f"Bearer {TOKEN}", **headers)) is None
+    assert status(request(path="/", **headers)) is None
+    assert status(request(**headers), OPEN) == 403
+    assert status(request("POST", **headers), OPEN) == 403
+
+
+def test_a_proxy_that_names_nobody_is_known_by_its_old_protocol() -> None:
+    """nginx speaks HTTP/1.0 to servers unless it is told otherwise."""
+    old = dataclasses.replace(request(), version="1.0")
+    assert (status(old), status(old, OPEN)) == (401, 403)
+
+
+PRIVATE = [
+    "/jobs/x/beadline/state",
+    "/jobs/x/beadline/state/key",
+    "/jobs/x/beadline/state/largest",
+    "/jobs/x/beadline/config",
+    "/jobs/x/beadline/config/",
+    "/jobs/x/jobmanager/config",
+    "/applications/x/jobmanager/config",
+    "/jobmanager/config",
+]
+
+
+@pytest.mark.parametrize("path", PRIVATE)
+def test_state_and_options_are_for_the_owner_alone(path: str) -> None:
+    """Other users of the machine can't read the files that they are in either."""
+    assert status(request(path=path)) == 401
+    assert status(request("HEAD", path=path)) == 401
+    assert status(request(path=path, authorization=f"Bearer {TOKEN}")) is None
+    assert status(request(path=path), OPEN) is None
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs/x", "/jobs/x/config", "/jobs/overview", "/config", "/jobs/x/checkpoints/config"]
+)
+def test_all_else_may_be_read_on_this_machine_unless_reading_needs_the_token_too(path: str) -> None:
+    rules = Rules.of(TOKEN, "127.0.0.1", read_token=True)
+    assert status(request(path=path)) is None
+    assert status(request(path=path), rules) == 401
+    assert status(request(path=path, authorization=f"Bearer {TOKEN}"), rules) is None
+    assert status(request(path="/assets/app.js"), rules) is None
 
 
 def test_without_a_token_nobody_from_elsewhere_gets_anything() -> None:

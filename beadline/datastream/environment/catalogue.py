@@ -183,6 +183,7 @@ OPTIONS: tuple[Option, ...] = (
         ("job-id", "32 hexadecimal digits", None, "Id of the job.", "a new one"),
         ("rest.enabled", BOOLEAN, "true", "Whether the job can be asked at all."),
         ("rest.token", "none | text", None, "What changing calls must show; none for nothing.", "a new one"),
+        ("rest.read-token", BOOLEAN, "false", "Whether reading needs the token too, also on this machine."),
         ("rest.savepoint-directories", "list of paths", None, "Where callers without a token may put savepoints."),
         ("history.dir", PATH, None, "Where records of ended jobs are kept.", "the user's state directory"),
         ("history.retained-jobs", INTEGER, "50", "How many of them are kept."),

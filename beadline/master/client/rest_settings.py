@@ -22,6 +22,7 @@ class Key:
 
     ENABLED = "beadline.rest.enabled"
     TOKEN = "beadline.rest.token"
+    READ_TOKEN = "beadline.rest.read-token"
     PORT = "rest.port"
     BIND_PORT = "rest.bind-port"
     BIND_ADDRESS = "rest.bind-address"
@@ -45,6 +46,7 @@ class RestSettings:
     :ivar address: a name by which others reach this machine, if the user gave one
     :ivar ports: what to try in turn, as first and last of ranges; ``((0, 0),)`` for any free port
     :ivar token: what callers must show; ``none`` for nothing, None for a new one for each process
+    :ivar read_token: whether reading needs it too, also on this machine
     :ivar savepoint_directories: where callers without a token may put savepoints, besides the job's own directories
     :ivar history_directory: where records of ended jobs are kept; None for the user's state directory
     :ivar history_jobs: how many of them are kept
@@ -55,6 +57,7 @@ class RestSettings:
     address: str | None = None
     ports: tuple[tuple[int, int], ...] = ((0, 0),)
     token: str | None = field(default=None, repr=False)
+    read_token: bool = False
     savepoint_directories: tuple[str, ...] = ()
     history_directory: str | None = None
     history_jobs: int = 50
@@ -63,6 +66,11 @@ class RestSettings:
         if self.history_jobs < 0:
             raise ConfigurationError(f"{Key.HISTORY_JOBS} is {self.history_jobs}; it must be at least 0 (keep none).")
         if self.token == NO_TOKEN:
+            if self.read_token:
+                raise ConfigurationError(
+                    f"{Key.READ_TOKEN}: true asks callers for a token, and {Key.TOKEN}: none says that there is none. "
+                    f"Leave one of the two out."
+                )
             if self.enabled and not self.on_loopback:
                 raise ConfigurationError(
                     f"{Key.TOKEN}: none lets everybody who reaches the port change the job, so it works on the "
@@ -85,6 +93,7 @@ class RestSettings:
             address=configuration.get_string(Key.ADDRESS, None),
             ports=_ports(configuration.get_string(port_key, "0"), port_key),
             token=configuration.get_string(Key.TOKEN, None),
+            read_token=configuration.get_boolean(Key.READ_TOKEN, cls.read_token),
             savepoint_directories=tuple(
                 str(each) for each in parse_list(configuration.get_string(Key.SAVEPOINT_DIRECTORIES, ""))
             ),

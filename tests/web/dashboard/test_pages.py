@@ -11,7 +11,7 @@ import pytest
 
 from beadline.web.app import STATIC
 from tests.web.dashboard import records
-from tests.web.dashboard.conftest import SIZES, Served, Tab
+from tests.web.dashboard.conftest import SIZES, TOKEN, Served, Tab
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def served(serve: Callable[..., Served]) -> Served:
 @pytest.mark.parametrize("size", SIZES)
 def test_all_pages(served: Served, open_tab: Callable[..., Tab], size: str, theme: str) -> None:
     tab = open_tab(size, theme)
-    page = tab.open(served.url)
+    page = tab.open(f"{served.url}#token={TOKEN}")
     page.wait_for_selector(".job-card")
     assert tab.too_wide == 0
     for record in served.jobs.records:
@@ -165,3 +165,15 @@ def test_modules_are_loaded_in_one_go() -> None:
     modules = {str(path.relative_to(STATIC)) for path in STATIC.rglob("*.js")}
     assert {name for name in modules if f'"{name}"' not in page} == set()
     assert "http" not in page, "everything comes from the driver itself"
+
+
+def test_options_are_shown_to_who_has_the_token(served: Served, open_tab: Callable[..., Tab]) -> None:
+    """Without it the page says what is missing; once it is given, the options come by themselves."""
+    job = next(record for record in served.jobs.records if record.settings is None or record.settings.known)
+    page = open_tab().open(f"{served.url}#/jobs/{job.job_id}/configuration")
+    page.wait_for_selector("text=This needs the job's token")
+    page.click("#token")
+    page.fill("dialog input", TOKEN)
+    page.click("dialog button >> text=Use token")
+    page.wait_for_selector("text=All is as Beadline has it by default.")
+    assert page.locator("text=This needs the job's token").count() == 0

@@ -49,6 +49,7 @@ function token() {
 /** Whether buttons that change something can work: a token is there, or the driver wants none. */
 export const mayChange = () => free || Boolean(token());
 export const onToken = (listener) => tokenListeners.add(listener);
+export const offToken = (listener) => tokenListeners.delete(listener);
 
 export function needsNoToken() {
   if (free) return;

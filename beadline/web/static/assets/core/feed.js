@@ -3,7 +3,7 @@
 // A page says which paths it shows, how often they are to be asked for, and which events make them stale. Several parts
 // of a page can share a path. Nothing is asked for while the page is hidden.
 
-import { ApiError, Away, connection, events, get } from "./api.js";
+import { ApiError, Away, connection, events, get, offToken, onToken } from "./api.js";
 
 const SOONEST = 700; // an answer that events made stale is not asked for more often than this, in milliseconds
 const SHARE = 8;
@@ -77,6 +77,8 @@ export class Feed {
     this.wake = () => (document.hidden ? this.pause() : this.resume());
     this.back = ({ state }) => state === "live" && this.wasAway && this.resume();
     this.note = ({ state }) => (this.wasAway = state === "away");
+    this.known = () => this.resume();
+    onToken(this.known);
     document.addEventListener("visibilitychange", this.wake);
     connection.listeners.add(this.back);
     connection.listeners.add(this.note);
@@ -131,6 +133,7 @@ export class Feed {
     this.pause();
     for (const resource of this.resources.values()) resource.watchers.clear();
     document.removeEventListener("visibilitychange", this.wake);
+    offToken(this.known);
     connection.listeners.delete(this.back);
     connection.listeners.delete(this.note);
   }

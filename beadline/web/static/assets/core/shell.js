@@ -88,6 +88,8 @@ export function choice(label, options, chosen, onChoose) {
 }
 
 /** A message where a part can't be shown, in the server's own words. */
-export const trouble = (error) => h("div", { class: "empty", role: "alert" }, h("p", { class: "empty-title" }, "This can't be shown"), h("p", {}, error.message));
+const NEEDS_TOKEN = "State and options are for the owner of the job. Press “Read only” above, or open the address that “beadline list” prints.";
+
+export const trouble = (error) => error.status === 401 ? h("div", { class: "empty", role: "alert" }, h("p", { class: "empty-title" }, "This needs the job's token"), h("p", {}, NEEDS_TOKEN)) : h("div", { class: "empty", role: "alert" }, h("p", { class: "empty-title" }, "This can't be shown"), h("p", {}, error.message));
 
 export { card };

@@ -8,7 +8,7 @@ export function askForToken() {
   const input = h("input", { class: "input mono", type: "password", name: "token", autocomplete: "off", spellcheck: "false", "aria-label": "Token", required: true });
   const dialog = openDialog("This page is read only");
   dialog.say(
-    h("p", {}, "Savepoints, stop and cancel need the job's token, so that no other page in your browser can send them."),
+    h("p", {}, "Savepoints, stop and cancel need the job's token, so that no other page in your browser can send them. So do state and options, which are for you alone."),
     h("p", {}, "The easy way: run ", h("code", {}, "beadline list"), " in a terminal and open the address that it prints. It ends in ", h("code", {}, "#token=…"), "."),
     h("label", { class: "field" }, h("span", {}, "Or paste the token here"), input),
   );
