@@ -139,6 +139,21 @@ def test_what_is_appended_is_not_read(path: Path) -> None:
     assert go_on(source, position)[-1] == LINES[-1]
 
 
+@pytest.mark.parametrize("charset", ["UTF-8", "UTF-16-LE"])
+@pytest.mark.parametrize("may_split", [True, False])
+def test_a_last_line_that_grows_is_the_same_when_it_is_read_again(
+    tmp_path: Path, charset: str, may_split: bool
+) -> None:
+    path = tmp_path / "rows.txt"
+    path.write_bytes("one\ntwo\nthr".encode(charset))
+    source = TextFileSource([str(path)], charset, may_split=may_split)
+    _, splits = source.plan(source.initial(), 1000, 1)
+    first = read(source, splits)
+    with open(path, "ab") as stream:
+        stream.write("ee\nfour\n".encode(charset))
+    assert read(source, splits) == first == ["one", "two", "thr"]
+
+
 def test_checkpoints_of_earlier_versions_have_no_marks(path: Path) -> None:
     source = TextFileSource([str(path)])
     old = {"files": [[str(path), len(TEXT)]], "file": 0, "byte": 10_000}

@@ -2,6 +2,10 @@
 
 A range of bytes owns the lines that start in it. Compressed files and charsets in which a line feed is more than one
 byte are read whole.
+
+A file may grow while it is read. It ends where it ended when it was listed, in the middle of a line if need be: a range
+that is read again must give the same lines. What is in a compressed file can't be told before it is complete, so such a
+file is read to its end, and must not grow.
 """
 
 from __future__ import annotations
@@ -66,12 +70,13 @@ class TextFileSource(FilesSource):
             if not block:
                 raise cut_short(given, position, size_now(stream))
             if not block.endswith(b"\n"):
-                block += stream.readline()
+                block += stream.readline(given.size - position - len(block))
             yield from self._decoded(block, given.path, position)
             position += len(block)
 
     def _read_whole(self, stream: BinaryIO, given: FileRange) -> Iterator[list[Any] | Unreadable]:
-        with unpacked(stream, given.path) as content:
+        with unpacked(stream, given.path) as unpacked_stream:
+            content = unpacked_stream if is_compressed(given.path) else _Head(unpacked_stream, given.size)
             if self._codec in _SPLITTABLE:
                 position = 0
                 while block := content.read(_BLOCK):
@@ -193,6 +198,24 @@ class DecodedLinesSource(TextFileSource):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_deserialize": None}
+
+
+class _Head:
+    """The first bytes of a file."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self._stream = stream
+        self._left = size
+
+    def read(self, most: int) -> bytes:
+        return self._taken(self._stream.read(min(most, self._left)))
+
+    def readline(self) -> bytes:
+        return self._taken(self._stream.readline(self._left))
+
+    def _taken(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        return data
 
 
 def _offset_of_line(block: bytes, index: int) -> int:
