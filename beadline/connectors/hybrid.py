@@ -53,6 +53,10 @@ class ChainedSource(StepSource):
             self._began[number] = self._sources[number].initial()
         return self._began[number]
 
+    def begin(self, position: Position) -> bool:
+        number, at = self._current(position)
+        return self._sources[number].begin(at)
+
     def _current(self, position: Position) -> tuple[int, Position]:
         """The source to read from next, and where."""
         number, at = position["source"], position["at"]

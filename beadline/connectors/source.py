@@ -103,6 +103,11 @@ class StepSource(ABC):
     def initial(self) -> Position:
         """Where a new job starts reading."""
 
+    def begin(self, position: Position) -> bool:
+        """Find out where reading begins, if that depends on when it is asked, as "the latest offset" does. Asked before
+        the job says that it runs: what arrives later must be read. False: nobody knows yet, ask again."""
+        return True
+
     @abstractmethod
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
         """The end of the next range of about ``rows`` records, and its splits. An end equal to the start means no

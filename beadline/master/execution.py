@@ -128,6 +128,15 @@ class Execution:
 
     # -- starting steps
 
+    def has_begun(self) -> bool:
+        """Whether it is known where all sources begin; they are asked in turn until they know it."""
+        for reader in self._readers:
+            position = self.truth.positions[reader.node.id]
+            with _naming(reader, position):
+                if not reader.finished and not reader.source.begin(position):
+                    return False
+        return True
+
     def next_step(self, now: int, keep_alive: float) -> Planned | float:
         """What to run now, or the seconds until the next look. After ``keep_alive`` seconds workers need a step."""
         finished = {reader.node.id for reader in self._readers if reader.finished}

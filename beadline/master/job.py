@@ -221,7 +221,6 @@ class JobMaster:
         """
         started = time.monotonic()
         self._life.to(State.PREPARING)
-        self._become(JobStatus.RUNNING)
         end, error = self._live()
         self._life.to(State.ENDING)
         self._tell(end.status, end.text if error is None else f"{end.text}: {first_line(error)}")
@@ -308,7 +307,6 @@ class JobMaster:
         else:
             restoring.go_on(running, self.attempt)
         if self.attempt > 1:
-            self._become(JobStatus.RUNNING)
             self._settings.restart.running(self._settings.monotonic())
         assert running.execution is not None
         step = running.execution.truth.step
@@ -322,6 +320,8 @@ class JobMaster:
         if end is not None:
             return end
         self._engine.check()
+        if self.status is not JobStatus.RUNNING and running.has_begun():
+            self._become(JobStatus.RUNNING)  # what arrives from now on is read
         event = self._inbox.next(min(running.advance(), _ENGINE_SECONDS))
         while event is not None:
             running.handle(event)

@@ -196,6 +196,10 @@ class Running:
             return End.FINISHED
         return None
 
+    def has_begun(self) -> bool:
+        """Whether it is known where all sources begin."""
+        return self._current.has_begun()
+
     def advance(self) -> float:
         """Start a step if there is reason for one; gives the seconds to wait for an event until the next look."""
         self.checkpoints.step_output.look()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from beadline.connectors.kinesis.client import code_of, named
@@ -89,6 +90,18 @@ class Streams:
             if not answer.get("NextToken"):
                 return found
             more = {"NextToken": answer["NextToken"]}
+
+    def time_there(self) -> int:
+        """The time in milliseconds by the clock that says when records arrive. That clock is told in whole seconds; the
+        one of this machine is more exact, and counts if it says the same second."""
+        here, stream = time.time(), self._streams[0]
+        try:
+            answer = self._client.list_shards(**named(stream), MaxResults=1)
+        except Exception as error:
+            raise _told(error, f"the shards of {stream} can't be listed") from error
+        date = answer["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
+        there = parsedate_to_datetime(date).timestamp() if date else here
+        return int(1000 * (here if here < there + 1 else there))
 
     def fetch(self, stream: str, shard: str, place: Place, most: int) -> Fetched | None:
         """Read on from a place; None if Kinesis is to be left alone for a moment."""

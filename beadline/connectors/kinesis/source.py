@@ -68,6 +68,7 @@ class KinesisStepSource(StepSource):
     def _forget(self) -> None:
         """What only the driver knows."""
         self._streams: Streams | None = None
+        self._beginning: int | None = None
         self._discovered_at = 0.0
         self._held: frozenset[str] = frozenset()
 
@@ -78,6 +79,10 @@ class KinesisStepSource(StepSource):
 
     def initial(self) -> Position:
         return {}
+
+    def begin(self, position: Position) -> bool:
+        self._since(position)
+        return True
 
     def plan(self, start: Position, rows: int, parallelism: int) -> tuple[Position, list[Any]]:
         """Read what the next step gets.
@@ -137,7 +142,11 @@ class KinesisStepSource(StepSource):
         chosen = self._reading.start
         if isinstance(chosen, int):
             return chosen
-        return None if chosen == "horizon" else int(time.time() * 1000)
+        if chosen == "horizon":
+            return None
+        if self._beginning is None:
+            self._beginning = self._reader().time_there()
+        return self._beginning
 
     def _waits(self, shard: Shard, places: Mapping[str, Place], there: set[str]) -> bool:
         """Whether a parent has records that come first."""
