@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from beadline.connectors.kafka.identity import TopicIds
 from beadline.connectors.kafka.offsets import Partition
 from beadline.errors import ConfigurationError, EnvironmentSetupError, InputError
 
@@ -48,6 +49,9 @@ class Cluster:
         self._isolation = settings.get("isolation.level", "read_uncommitted")
         self._trouble: Any = None
         self._commit_pending = False
+        self._ids: TopicIds | None = None
+        #: By partition, the leader epoch that came with its last end.
+        self.epochs: dict[Partition, int] = {}
 
     def __repr__(self) -> str:
         return f"<Cluster at {self.servers}>"
@@ -98,7 +102,12 @@ class Cluster:
         if not wanted:
             return {}
         answers = self._asked(lambda client: client.offsets_for_times(wanted, timeout=self._seconds), isolation, wanted)
-        return self._checked(answers)
+        checked = self._checked(answers)
+        if timestamp == _LATEST:
+            for answer in answers:
+                if answer.leader_epoch is not None and answer.leader_epoch >= 0:
+                    self.epochs[Partition(answer.topic, answer.partition)] = answer.leader_epoch
+        return checked
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
         """What the group has committed; None where it has nothing."""
@@ -115,6 +124,62 @@ class Cluster:
             if answer.error is not None:
                 raise self._problem(answer.error, [answer])
         return {Partition(answer.topic, answer.partition): answer.offset for answer in answers}
+
+    # -- whether logs are what they were
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of topics, as far as brokers tell them."""
+        from confluent_kafka import KafkaException
+
+        if self._ids is None:
+            self._ids = TopicIds({name: value for name, value in self._settings.items() if name != "isolation.level"})
+        try:
+            return self._ids.of(topics, self._seconds)
+        except KafkaException as error:
+            raise self._problem(error.args[0]) from None
+
+    def cut_off(self, reached: Mapping[Partition, tuple[int, int]]) -> set[Partition]:
+        """The partitions whose log does not go up to an offset in a leader epoch or before it any more: what lies
+        there now was written later. The client asks brokers for that when it begins to read."""
+        from confluent_kafka import KafkaError, TopicPartition
+
+        if not reached:
+            return set()
+        consumer = make_consumer(
+            {
+                "group.id": "beadline",
+                "log_level": 0,
+                **self._settings,
+                "isolation.level": "read_uncommitted",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "fetch.wait.max.ms": 10,
+                "error_cb": self._in_trouble,
+            }
+        )
+        try:
+            consumer.assign(
+                [TopicPartition(*at, offset, leader_epoch=epoch) for at, (offset, epoch) in reached.items()]
+            )
+            left, cut, until = set(reached), set(), time.monotonic() + 2 * self._seconds
+            while left:
+                message = consumer.poll(0.2)
+                if message is None or message.topic() is None:
+                    if time.monotonic() > until:
+                        raise BrokerAway(
+                            f"Kafka at {self.servers} does not tell how far the log of {min(left).name} goes"
+                        )
+                    continue
+                at, error = Partition(message.topic(), message.partition()), message.error()
+                if error is not None and error.name() in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
+                    cut.add(at)
+                elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise self._problem(error)
+                left.discard(at)
+            return cut
+        finally:
+            consumer.close()
 
     # -- the group's offsets, for those who watch it
 
@@ -157,6 +222,7 @@ class Cluster:
         for client in self._clients.values():
             client.close()
         self._clients.clear()
+        self._ids = None
 
     # -- inside
 

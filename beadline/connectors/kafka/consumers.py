@@ -199,7 +199,9 @@ class WorkerConsumer:
         wrong = [r for r in ranges if r.partition not in known or not _shortly_before(known[r.partition].next, r.start)]
         self._leave([given.partition for given in wrong if given.partition in known])
         if wrong:
-            self._consumer.incremental_assign([TopicPartition(*given.partition, given.start) for given in wrong])
+            # With the epoch the client asks whether the log is still the one that the range was planned for.
+            places = [TopicPartition(*given.partition, given.start, leader_epoch=given.epoch) for given in wrong]
+            self._consumer.incremental_assign(places)
         for given in wrong:
             known[given.partition] = _Standing(given.start)
 
@@ -309,7 +311,7 @@ class WorkerConsumer:
         if name in ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"):
             raise InputError(
                 f"can't read {where}: {error.str()}. The broker has deleted records that the job was to read "
-                "(retention), or the topic was made again"
+                "(retention), a replica without them has become the leader, or the topic was made again"
             )
         if name in ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"):
             raise InputError(f"can't read {where}: it is gone from {self._servers} ({error.str()})")

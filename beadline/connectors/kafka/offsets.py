@@ -27,11 +27,15 @@ class Partition(NamedTuple):
 
 
 class Range(NamedTuple):
-    """The records of a partition from one offset up to another, which is not included."""
+    """The records of a partition from one offset up to another, which is not included.
+
+    ``epoch``: the records before ``start`` are of this leader epoch or of earlier ones; -1 if that is not known
+    """
 
     partition: Partition
     start: int
     end: int
+    epoch: int = -1
 
     def __str__(self) -> str:
         return f"{self.partition.name} from offset {self.start} to {self.end}"

@@ -9,10 +9,11 @@ from beadline.api.function import SourceFunction
 from beadline.common.serialization import DeserializationSchema
 from beadline.common.typeinfo import TypeInformation
 from beadline.connectors.kafka.offsets import Offsets, Reset, Subscription
-from beadline.connectors.kafka.properties import as_texts, number
+from beadline.connectors.kafka.properties import as_texts, number, truth
 from beadline.connectors.kafka.source import KafkaReading, KafkaStepSource
 from beadline.datastream.connectors.base import Source
 from beadline.datastream.connectors.kafka_reading import (
+    ANY_TOPIC,
     MINUTE,
     OLD_DISCOVERY,
     TIMEOUT,
@@ -120,6 +121,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
             auto_commit_seconds=auto_commit_of(self._properties, default="group.id" in self._properties),
             patience=number(self._properties, TIMEOUT, MINUTE) / 1000,
             drops_partitions=self._drops_partitions,
+            any_topic=truth(self._properties, ANY_TOPIC, False),
         )
         check_group(reading)
         return KafkaStepSource(reading)

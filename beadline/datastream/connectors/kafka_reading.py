@@ -18,7 +18,8 @@ AUTO_COMMIT = "enable.auto.commit"
 AUTO_COMMIT_INTERVAL = "auto.commit.interval.ms"
 RESET = "auto.offset.reset"
 TIMEOUT = "default.api.timeout.ms"
-_OWN = frozenset({AUTO_COMMIT, AUTO_COMMIT_INTERVAL, CLIENT_ID_PREFIX, RESET, TIMEOUT})
+ANY_TOPIC = "beadline.accept.any.topic"
+_OWN = frozenset({ANY_TOPIC, AUTO_COMMIT, AUTO_COMMIT_INTERVAL, CLIENT_ID_PREFIX, RESET, TIMEOUT})
 MINUTE = 60_000
 
 

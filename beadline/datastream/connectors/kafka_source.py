@@ -15,6 +15,7 @@ from beadline.connectors.kafka.source import KafkaReading, KafkaStepSource
 from beadline.datastream.connectors.base import Source
 from beadline.datastream.connectors.kafka_offsets import KafkaOffsetsInitializer, KafkaTopicPartition
 from beadline.datastream.connectors.kafka_reading import (
+    ANY_TOPIC,
     CLIENT_ID_PREFIX,
     COMMIT,
     DISCOVERY,
@@ -190,6 +191,7 @@ class KafkaSourceBuilder:
             commits=truth(self._properties, COMMIT, True),
             auto_commit_seconds=auto_commit_of(self._properties, default=False),
             patience=number(self._properties, TIMEOUT, MINUTE) / 1000,
+            any_topic=truth(self._properties, ANY_TOPIC, False),
         )
         check_group(reading)
         return KafkaSource(reading)

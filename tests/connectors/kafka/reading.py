@@ -77,6 +77,23 @@ def delete_records(kafka: KafkaServer, topic: str, partition: int, before: int) 
         future.result(30)
 
 
+def remake_topic(kafka: KafkaServer, topic: str, partitions: int = 1) -> None:
+    """Delete a topic, and make one of the same name."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    admin.delete_topics([topic])[topic].result(30)
+    until = time.monotonic() + 60
+    while True:
+        try:
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+            return
+        except KafkaException:  # it is still there
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
 def commit(kafka: KafkaServer, group: str, topic: str, partition: int, offset: int) -> None:
     from confluent_kafka import Consumer, TopicPartition
 

@@ -75,6 +75,16 @@ def test_the_latest_offsets_are_those_of_the_start(kafka: KafkaServer) -> None:
     source.stop()
 
 
+def test_the_latest_offsets_are_fixed_before_the_first_plan(kafka: KafkaServer) -> None:
+    topic = new_topic(kafka)
+    write(kafka, topic, range(10))
+    source = step_source(builder(kafka, topic, start=KafkaOffsetsInitializer.latest()))
+    assert source.begin(source.initial()), "from here on the job says that it runs"
+    write(kafka, topic, range(10, 15))
+    assert read_on(source, source.initial(), at_least=5)[1] == numbers(range(10, 15))
+    source.stop()
+
+
 def test_committed_offsets(kafka: KafkaServer) -> None:
     topic, group = new_topic(kafka, 2), named("group")
     write(kafka, topic, range(10), 0)
