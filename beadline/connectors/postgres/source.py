@@ -21,6 +21,7 @@ that it has repeated, and each task looks whether the server that it happens to 
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from beadline.connectors.postgres.table import parts_of
 from beadline.connectors.source import BATCH, Position, StepSource
 from beadline.errors import ConfigurationError, InputError
 
+_LOG = logging.getLogger("beadline.postgres")
 _WAITING = 0.1
 
 
@@ -61,8 +63,9 @@ class Reading:
 
 
 class PostgresReader(StepSource):
-    """A position is ``{"after": value, "end": value}``: what was read last and, if the source ends, where. Values are
-    text, as PostgreSQL writes them; None is before the first row."""
+    """A position is ``{"after": value, "end": value, "relation": id}``: what was read last and, if the source ends,
+    where. Values are text, as PostgreSQL writes them; None is before the first row. By the id a table that was made
+    again is noticed; a query and a position of the very beginning have none."""
 
     def __init__(self, server: Server, reading: Reading) -> None:
         if (reading.table is None) == (reading.query is None):
@@ -77,6 +80,8 @@ class PostgresReader(StepSource):
         self._safe: str | None = None  # all rows up to this value can be seen
         self._candidate: tuple[str, frozenset[str]] | None = None  # and up to this one when these writers have ended
         self._looked_at = float("-inf")
+        self._relation: int | None = None
+        self._told_of: int | None = None
 
     def __repr__(self) -> str:
         return f"<PostgresReader of {self._reading.name} by {self._reading.column} at {self._server.label}>"
@@ -122,7 +127,9 @@ class PostgresReader(StepSource):
         table = self._quoted()
         if table is None:
             return relations_below(connection, relations_of(connection, self._select("1", "LIMIT 0")))
-        return relations_below(connection, relation_named(connection, table))
+        roots = relation_named(connection, table)
+        self._relation = next(iter(roots), None)
+        return relations_below(connection, roots)
 
     def _problem(self, relations: Relations) -> str | None:
         """Why rows could be passed over, if nothing is known of how late they may appear."""
@@ -185,8 +192,27 @@ class PostgresReader(StepSource):
         if not cuts:
             self._looked_at = time.monotonic()
             return ({**start, "after": start["end"]} if over else start), []
+        self._tell_of_another(start)
         ends = [start["after"], *cuts]
-        return {**start, "after": cuts[-1]}, [pair for pair in itertools.pairwise(ends) if pair[0] != pair[1]]
+        relation = {} if self._relation is None else {"relation": self._relation}
+        return {**start, "after": cuts[-1], **relation}, [
+            pair for pair in itertools.pairwise(ends) if pair[0] != pair[1]
+        ]
+
+    def _tell_of_another(self, start: Position) -> None:
+        """Another table may be a copy, as tools make it that change tables under way, so this is no error."""
+        known = start.get("relation")
+        if known is not None and self._relation not in (None, known, self._told_of):
+            self._told_of = self._relation
+            _LOG.warning(
+                "%s at %s is another relation than before: it was dropped and made again, or replaced. Rows with a %s "
+                "up to %s count as read. If the new one has others there, they are LEFT OUT: start the job without its "
+                "checkpoints to read them",
+                self._reading.name,
+                self._server.label,
+                self._reading.column,
+                start["after"],
+            )
 
     def _is_time(self) -> bool:
         """Whether to ask the server again, after it had nothing."""

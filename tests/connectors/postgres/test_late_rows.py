@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -156,6 +157,39 @@ def test_a_table_that_a_view_replaces(server: Server, sql: SQL, schema: str, pos
         position, found = read_on(source, position)
         assert found == []
     assert read_on(source, position)[1] == ["late", "early"]
+
+
+def test_a_table_that_is_made_again(server: Server, sql: SQL, schema: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Its numbers begin again: the user hears of the rows that are left out. A checkpoint knows the table, too."""
+    table = f"{schema}.orders"
+    sql.execute(f"CREATE TABLE {table} (n bigserial, word text)")
+    sql.execute(f"INSERT INTO {table} (word) SELECT 'old' FROM generate_series(1, 3)")
+    source = reader(server, table)
+    position, _ = read_on(source, source.initial())
+    assert read_on(source, position) == (position, [])
+    sql.execute(f"DROP TABLE {table}")
+    sql.execute(f"CREATE TABLE {table} (n bigserial, word text)")
+    sql.execute(f"INSERT INTO {table} (word) VALUES ('a'), ('b'), ('c'), ('d')")
+    for each in (source, reader(server, table)):
+        caplog.clear()
+        end, found = read_on(each, json.loads(json.dumps(position)))
+        assert found == ["d"]
+        assert "is another relation than before" in caplog.text
+        assert "up to 3 count as read" in caplog.text
+        caplog.clear()
+        assert read_on(each, end) == (end, [])
+        assert not caplog.text
+
+
+def test_a_position_of_an_earlier_version_names_no_table(
+    server: Server, sql: SQL, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    new_table(sql, schema, "orders")
+    sql.execute(f"INSERT INTO {schema}.orders (word) VALUES ('a'), ('b')")
+    end, found = read_on(reader(server, f"{schema}.orders"), {"after": "1", "end": None})
+    assert found == ["b"]
+    assert "relation" in end
+    assert not caplog.text
 
 
 def test_a_table_that_becomes_a_materialized_view(server: Server, sql: SQL, schema: str) -> None:

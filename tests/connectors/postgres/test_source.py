@@ -61,7 +61,7 @@ def test_what_is_there_when_the_job_starts(server: Server, sql: SQL, table: str)
     assert position == {"after": None, "end": "95"}
     end, splits = source.plan(position, 10, 2)
     assert splits == [(None, "5"), ("5", "10")]
-    assert end == {"after": "10", "end": "95"}
+    assert end == {"after": "10", "end": "95", "relation": end["relation"]}
     assert read(source, splits[:1])[:2] == [Row(n=1, word="word 1"), Row(n=2, word="word 2")]
     sql.execute(f"DELETE FROM {table} WHERE n > 95")
     assert [row.n for row in drained(reader(server, table))] == list(range(1, 96))
