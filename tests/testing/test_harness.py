@@ -46,6 +46,7 @@ from beadline.errors import (
 )
 from beadline.state.key_groups import key_group_of
 from beadline.testing import Harness, KeyedHarness, Timer
+from beadline.testing.rounds import Rounds
 from tests.timestamps import At
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
@@ -255,6 +256,16 @@ def test_keys_move_and_nothing_is_lost_when_the_parallelism_changes() -> None:
         fired = harness.advance_watermark(1000)
         assert Counter(fired) == Counter((key, "EVENT_TIME", i + 10, 1) for i, key in enumerate(keys))
         assert len(harness.outputs()) == 80  # those from before are still there
+
+
+def test_a_job_that_is_about_to_be_replaced_may_look_for_input() -> None:
+    """Its sources belong to the next one already, whose job master does not exist yet."""
+    with everything() as harness:
+        harness.push(("a", 1))
+        job = harness._job
+        source = job.plan.nodes[harness._input_node(1)].spec.source
+        source.attach(Rounds(0, job.engine), harness._input_node(1))
+        assert source.plan({"round": 1}, 100, 1) == ({"round": 1}, [])
 
 
 def test_losing_a_worker_changes_nothing() -> None:
