@@ -106,7 +106,7 @@ def test_a_job_with_rocksdb(tmp_path: Path) -> None:
     env.set_state_backend(backend)
     databases: set[str] = set()
     env.add_step_listener(
-        lambda report: databases.update(path.name for path in tmp_path.glob("beadline-rocksdb/*/worker-*/*"))
+        lambda report: databases.update(path.name for path in tmp_path.glob("beadline-rocksdb-*/*/worker-*/*"))
     )
     numbers = list(range(3000))
     results = collect(env.from_collection(numbers, Types.LONG()).key_by(lambda n: n % 7).process(Remember()))
@@ -120,9 +120,9 @@ def test_a_job_with_rocksdb(tmp_path: Path) -> None:
     assert sorted(results, key=lambda result: result[0]) == expected
     assert {name.split("-")[1] for name in databases} == {"0", "1"}
     for _ in range(10):
-        if not list(tmp_path.glob("beadline-rocksdb/*")):
+        if not list(tmp_path.glob("beadline-rocksdb-*/*")):
             break
         # A busy machine may let one worker hear the farewell for two; the other forgets the execution with its next
         # task.
         collect(environment().from_collection([1, 2], Types.LONG()).map(lambda n: n))
-    assert not list(tmp_path.glob("beadline-rocksdb/*"))  # the execution is over, and took its files along
+    assert not list(tmp_path.glob("beadline-rocksdb-*/*"))  # the execution is over, and took its files along

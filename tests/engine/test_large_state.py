@@ -72,7 +72,7 @@ def test_nothing_is_lost_of_state_larger_than_memory(tmp_path: Path) -> None:
 
     def listen(report: Any) -> None:
         sizes.append(report.state_bytes)
-        common.update(path.name for path in (tmp_path / "local").glob("beadline-rocksdb/*/?-?") if path.is_dir())
+        common.update(path.name for path in (tmp_path / "local").glob("beadline-rocksdb-*/*/?-?") if path.is_dir())
 
     env.add_step_listener(listen)
     numbers = env.from_sequence(0, RECORDS - 1)

@@ -1,9 +1,11 @@
 """Where databases are, which worker has them, and how those of dead workers are removed.
 
-``<local dir>/beadline-rocksdb/<execution>/<node>-<subtask>`` is common to the workers of a machine: one at a time has
-its lock. ``…/<execution>/worker-<process>/`` is the :class:`Workplace` of one worker, which has its lock for as long as
-it lives. A workplace whose lock is free was left by a worker that died; an execution without a workplace is over, or
-all its workers died. The next worker that comes removes both.
+``<local dir>/beadline-rocksdb-<user>/<execution>/<node>-<subtask>`` is common to the workers of a machine: one at a
+time has its lock. ``…/<execution>/worker-<process>/`` is the :class:`Workplace` of one worker, which has its lock for
+as long as it lives. A workplace whose lock is free was left by a worker that died; an execution without a workplace
+is over, or all its workers died. The next worker that comes removes both. The local directory may be shared, such as
+``/tmp``: each user has a folder of their own there, which nobody else may enter, and a folder that somebody else made
+is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
 import uuid
@@ -21,7 +24,7 @@ from beadline.errors import StepError
 from beadline.state.backend_settings import RocksSettings
 
 _RETRY_SECONDS = 0.005
-_BASE = "beadline-rocksdb"
+BASE = f"beadline-rocksdb-{os.getuid()}"
 _WORKER, _LOCK = "worker-", ".lock"
 
 _held: set[str] = set()
@@ -84,7 +87,7 @@ class Workplace:
     """
 
     def __init__(self, root: str, execution: str) -> None:
-        base = os.path.join(root, _BASE)
+        base = os.path.join(root, BASE)
         self.execution_folder = os.path.join(base, execution)
         self.folder = os.path.join(self.execution_folder, f"{_WORKER}{os.getpid()}-{uuid.uuid4().hex[:8]}")
         self._base = base
@@ -92,6 +95,7 @@ class Workplace:
         self._lock = Lock(self.folder)
         self.stores = 0
         try:
+            _make_own(base)
             with _alone_in(base):
                 _remove_dead(base)
                 os.makedirs(self.folder)
@@ -129,6 +133,23 @@ def enter_workplace(settings: RocksSettings, execution: str, number: int) -> Wor
     return found
 
 
+def _make_own(base: str) -> None:
+    """Make the user's folder, or see that the one that is there is the user's: whoever owns it can read and replace the
+    databases in it."""
+    os.makedirs(os.path.dirname(base), exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(base, 0o700)
+    found = os.lstat(base)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        what = f"belongs to user {found.st_uid}" if stat.S_ISDIR(found.st_mode) else "is no folder"
+        raise StepError(
+            f"RocksDB's databases of user {os.getuid()} are to be in {base}, which {what}: somebody else may have made "
+            "it to read or replace them. Remove it, or name a directory of your own in state.backend.rocksdb.localdir."
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        os.chmod(base, 0o700)
+
+
 def remove(folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -136,7 +157,6 @@ def remove(folder: str) -> None:
 @contextlib.contextmanager
 def _alone_in(base: str) -> Iterator[None]:
     """Workplaces are made and removed by one process at a time."""
-    os.makedirs(base, exist_ok=True)
     folder = os.open(base, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

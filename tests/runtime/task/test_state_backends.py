@@ -23,6 +23,7 @@ from beadline.errors import JobExecutionError
 from beadline.runtime.messages import MergeRequest
 from beadline.runtime.short_tasks.merging import merge_in_worker
 from beadline.state.backend_settings import BackendSettings, RocksSettings
+from beadline.state.rocks.folders import BASE
 from beadline.state.segments.segment import TableChanges, encode_segment
 from beadline.state.segments.version import SegmentRef, next_version
 from tests.graph.programs import Program, by
@@ -91,7 +92,7 @@ def test_a_worker_that_forgets_an_execution_takes_its_files_along(tmp_path: Path
     program.collect(program.function("process", Everything(), (program.source(Given(), parallelism=1), by(key))))
     job = Job(program, tmp_path, 2, backend=rocksdb)
     job.step({1: [[(name, 1) for name in "abcdefgh"]]})
-    root = Path(rocksdb.rocks.directories[0]) / "beadline-rocksdb" / job.context.execution
+    root = Path(rocksdb.rocks.directories[0]) / BASE / job.context.execution
     assert sorted(path.name.split("-")[1] for path in root.glob("worker-*/*")) == ["0", "1"]
     for worker in job.workers:
         worker.close()

@@ -21,6 +21,7 @@ from beadline.state.key_groups import encode_key, key_group_of
 from beadline.state.rocks import database, folders, tables
 from beadline.state.rocks import store as rocks_store
 from beadline.state.rocks.encoding import RowKeys, TimerKeys, decode_map_key, encode_map_key
+from beadline.state.rocks.folders import BASE, Workplace, _make_own
 from beadline.state.rocks.store import RocksStore
 from beadline.state.rocks.tables import Remembered
 from beadline.state.segments import segment as segment_module
@@ -106,7 +107,7 @@ def test_workers_take_turns_each_with_its_own(folder: Path) -> None:
     assert store_of(one).folder != store_of(two).folder
     for subject_ in (one, two):
         subject_.close()
-    assert list(folder.rglob("*")) == [folder / "beadline-rocksdb"]
+    assert list(folder.rglob("*")) == [folder / BASE]
 
 
 def test_a_worker_with_many_subtasks_keeps_some_databases_open(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +175,7 @@ def test_what_dead_workers_leave_is_removed_by_who_comes_next(folder: Path) -> N
     child = context.Process(target=stay, args=(folder, one.handle, ready))
     child.start()
     ready.wait()
-    theirs = list(folder.glob(f"beadline-rocksdb/*/worker-{child.pid}-*"))
+    theirs = list(folder.glob(f"beadline-rocksdb-*/*/worker-{child.pid}-*"))
     assert {place.parent.name for place in theirs} == {"run", "large"}
     next_one = subject(folder, handle=one.handle, name="next")
     check(next_one)
@@ -183,7 +184,7 @@ def test_what_dead_workers_leave_is_removed_by_who_comes_next(folder: Path) -> N
     child.join()
     check(subject(folder, handle=one.handle, name="another"))
     assert not any(place.exists() for place in theirs)
-    assert not (folder / "beadline-rocksdb" / "large").exists()
+    assert not (folder / BASE / "large").exists()
     assert store_of(one)._database.get(b"nothing") is None
     check(one)
 
@@ -257,7 +258,7 @@ def test_closing_removes_the_files(folder: Path, own_bytes: int) -> None:
     assert any(folder.rglob("MANIFEST-*"))
     one.close()
     one.store.close()  # type: ignore[union-attr]  # a second time does no harm
-    assert list(folder.rglob("*")) == [folder / "beadline-rocksdb"]
+    assert list(folder.rglob("*")) == [folder / BASE]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -271,7 +272,7 @@ def test_spark_says_where_local_files_go(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path}/a,{tmp_path}/b")
     given = RocksSettings(directories=(f"{tmp_path}/c",))
     places = [folders.enter_workplace(settings, "r", i) for settings, i in ((COMMON, 0), (COMMON, 1), (given, 5))]
-    assert [place.execution_folder for place in places] == [f"{tmp_path}/{root}/beadline-rocksdb/r" for root in "abc"]
+    assert [place.execution_folder for place in places] == [f"{tmp_path}/{root}/{BASE}/r" for root in "abc"]
     for place in places:
         place.leave()
         assert not os.path.exists(place.execution_folder)
@@ -352,7 +353,7 @@ def test_a_load_that_broke_off_is_begun_anew(folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr(SegmentReader, "parts", break_off)
     with pytest.raises(VersionError, match="broken"), rocks.step():
         pass
-    assert not list(folder.glob("beadline-rocksdb/loaded/worker-*/*")), "what it began is gone"
+    assert not list(folder.glob("beadline-rocksdb-*/loaded/worker-*/*")), "what it began is gone"
     monkeypatch.setattr(SegmentReader, "parts", parts)
     same(heap, rocks)
 
@@ -528,3 +529,26 @@ def test_an_empty_segment_changes_nothing(folder: Path) -> None:
     assert encode_segment({}, 16) == b""
     one.handle = one.handle.plus(SegmentRef("nothing", 0, 0, inline=b""))
     check(one)
+
+
+def test_nobody_else_may_enter_the_folder(folder: Path) -> None:
+    _make_own(str(folder / BASE))
+    assert (folder / BASE).stat().st_mode & 0o777 == 0o700
+    (folder / BASE).chmod(0o755)
+    _make_own(str(folder / BASE))
+    assert (folder / BASE).stat().st_mode & 0o777 == 0o700
+    assert str(os.getuid()) in BASE
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders away")
+def test_a_folder_of_somebody_else_is_refused(folder: Path) -> None:
+    (folder / BASE).mkdir()
+    os.chown(folder / BASE, 12345, 12345)
+    with pytest.raises(StepError, match=r"which belongs to user 12345: .* state\.backend\.rocksdb\.localdir"):
+        Workplace(str(folder), "execution")
+
+
+def test_a_link_to_elsewhere_is_refused(folder: Path, tmp_path: Path) -> None:
+    (folder / BASE).symlink_to(tmp_path)
+    with pytest.raises(StepError, match="which is no folder"):
+        Workplace(str(folder), "execution")
