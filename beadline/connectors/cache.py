@@ -10,13 +10,13 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, BinaryIO
 
 import xxhash
 
-from beadline.connectors.sink import Call, Committer, Held, StagedSink, Stager
+from beadline.connectors.sink import Call, Committer, Former, Held, StagedSink, Stager
 from beadline.connectors.source import BATCH, Position, StepSource
 from beadline.errors import SerializationError
 from beadline.state.codec import dumps, loads_trusted
@@ -110,7 +110,9 @@ class CacheSink(StagedSink):
     def __getstate__(self) -> dict[str, Any]:
         return {"_cache": None, "folder": self.folder}
 
-    def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:
+    def prepare(
+        self, run: str, epoch: int = 0, folder: str = "", driver: str = "", former: Sequence[Former] = ()
+    ) -> None:
         assert self._cache is not None
         self.folder = self._cache.make_folder()
 
@@ -197,7 +199,7 @@ class _CacheCommitter(Committer):
         frames = [[subtask, [list(astuple(frame)) for frame in own]] for subtask, own in self._frames.items()]
         return {"folder": self._folder, "frames": frames if self._whole else None}
 
-    def restore(self, snapshot: Any, needed: list[Held]) -> None:
+    def restore(self, snapshot: Any, needed: list[Held], epoch: int | None = None) -> None:
         self._whole = snapshot["frames"] is not None and snapshot["folder"] == self._folder
         found = snapshot["frames"] if self._whole else []
         self._frames = {subtask: [Frame(*fields) for fields in own] for subtask, own in found}

@@ -8,7 +8,7 @@ When the step is sealed the driver hands the pieces to the sink's committer, whi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from beadline.connectors.sink_settings import SinkSettings
@@ -40,6 +40,22 @@ class Held(NamedTuple):
     staged: Any
     parts: list[Any]
     committables: list[Any]
+
+
+class Former(NamedTuple):
+    """An earlier driver that staged and published in the same job's folder, as one sink's output is named after it.
+
+    :ivar run: names the sink in that driver's lineage
+    :ivar driver: the driver's random name; empty if it is of a version that gave none
+    :ivar is_own: it was of the lineage that goes on now: what it published may have to be taken back
+    :ivar whereabouts: what the sink said of where it writes; None if that is not known
+    """
+
+    run: str
+    driver: str
+    epoch: int
+    is_own: bool
+    whereabouts: Any = None
 
 
 class Committer(ABC):
@@ -127,7 +143,7 @@ class Committer(ABC):
         return iter(())
 
     @abstractmethod
-    def restore(self, snapshot: Any, needed: list[Held]) -> None:
+    def restore(self, snapshot: Any, needed: list[Held], epoch: int | None = None) -> None:
         """Go back to a snapshot, before anything is staged or published.
 
         1. forget what has been taken since
@@ -135,6 +151,8 @@ class Committer(ABC):
         3. undo what was published since: its records will come again
 
         :param needed: of the checkpoint that is restored, and of older ones
+        :param epoch: of the driver that took the snapshot, if it was of this lineage: what this and later ones
+            published is to be taken back. None if the job began since, from nothing or from a snapshot of another
         """
 
     def portable(self, snapshot: Any, parts: list[Any]) -> Any:
@@ -176,14 +194,23 @@ class StagedSink(ABC):
     needs_checkpoints = False
     settings = SinkSettings()
 
-    def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:
+    def prepare(
+        self, run: str, epoch: int = 0, folder: str = "", driver: str = "", former: Sequence[Former] = ()
+    ) -> None:
         """Called on the driver before the first step, and before the plan is shipped.
 
         :param run: names the sink of this job, the same whenever the job is resumed
-        :param epoch: counts the drivers of the job. A fenced driver may not know it yet: what drivers of later epochs
-            wrote must be safe from it
+        :param epoch: counts the drivers of the job
         :param folder: to stage in, if it needs one; all workers reach it
+        :param driver: a random name. What this driver makes outside is named by it; nothing else may be touched but
+            what ``former`` drivers made: other jobs may write to the same place, and a driver that took this one's
+            job may be at work already
+        :param former: the drivers before this one
         """
+
+    def whereabouts(self) -> Any:
+        """Where it writes and how it names what it makes, as plain data, for later drivers. Called when prepared."""
+        return None
 
     @abstractmethod
     def stager(self, subtask: int, step: int, now: int) -> Stager:

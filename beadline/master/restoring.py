@@ -149,5 +149,6 @@ def _restore(job: Job, running: Running, truth: Truth, snapshot: Snapshot, point
     job.home.storage.check()
     if len(running.sinks):
         truth.book.own(running.checkpoints.leave_behind(snapshot.checkpoint_id))
-    running.sinks.restore(snapshot.committables())
+    own = job.home.storage.lineage.has_taken(snapshot)
+    running.sinks.restore(snapshot.committables(), snapshot.epoch if own else None)
     job.home.drop_orphans(live | running.checkpoints.registry.files())

@@ -22,7 +22,7 @@ SEGMENT_FILE = re.compile(rf"{_SEGMENT}|\.{_SEGMENT}\.[0-9a-f]{{8}}|{_DRAFT}")
 _PART = r"part-\d{1,9}-[0-9a-f]{32}\.parquet"
 PART_FILE = re.compile(rf"{_PART}|\.{_PART}\.[0-9a-f]{{8}}|{_DRAFT}")
 TEMPORARY = re.compile(
-    r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat)-\d{1,9}|ended|history(-\w{1,18})?|_metadata)\.[0-9a-f]{8}"
+    r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat|driver)-\d{1,9}|ended|history(-\w{1,18})?|_metadata)\.[0-9a-f]{8}"
 )
 EPOCH = re.compile(r"\d{1,9}")
 #: Tells people what has happened to the job.

@@ -186,6 +186,7 @@ def _snapshot_to_json(snapshot: Snapshot, folder: str) -> dict[str, Any]:
         "job_id": snapshot.job_id,
         "job_name": snapshot.job_name,
         "epoch": snapshot.epoch,
+        "lineage": snapshot.lineage,
         "topology": snapshot.topology,
         "program": program_to_json(snapshot.program),
         "step": snapshot.step,
@@ -213,6 +214,7 @@ def _snapshot_from_json(read: dict[str, Any], folder: str) -> Snapshot:
         in_flight={uid: from_plain(position) for uid, position in read["in_flight"].items()},
         counters={name: _int(count) for name, count in read["counters"].items()},
         epoch=_int(read["epoch"]),
+        lineage=_str(read.get("lineage", "")),
         topology=_str(read.get("topology", "")),
         program=program_from_json(read.get("program", {})),
     )

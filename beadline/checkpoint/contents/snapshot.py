@@ -102,6 +102,7 @@ class Snapshot:
     :ivar timestamp: when it was triggered, in milliseconds
     :ivar counters: totals that go on counting after a restore
     :ivar epoch: the lease of the driver that wrote it
+    :ivar lineage: the name of that driver's lineage; empty if it was written before there were any
     :ivar topology: equal for programs whose operators and channels are the same
     :ivar program: whose job it is; empty if that was not recorded
     """
@@ -117,6 +118,7 @@ class Snapshot:
     in_flight: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     counters: Mapping[str, int] = field(default_factory=dict)
     epoch: int = 0
+    lineage: str = ""
     topology: str = ""
     program: Program = field(default_factory=Program)
     format_version: int = FORMAT_VERSION

@@ -6,7 +6,7 @@ that a crash in between leaves one or the other. It counts unless a later driver
 
 A job that stops with a savepoint leaves it earlier: when the savepoint is complete, and before any of its output is
 visible. Systems outside take nothing back, so from then on nobody may go on from an older checkpoint. If the job fails
-all the same, and goes on, its next checkpoint makes that trace void.
+all the same, and goes on, its next checkpoint makes that trace void: the job removes it, or says so in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from beadline.state.segments.files import delete_file, entries_of, join, read_fi
 _SHOWN = 5
 _LONGEST_PROGRAM = 120
 ENDED = "ended"
-_FINISHED, _STOPPING = "FINISHED", "STOPPING"
+_FINISHED, _STOPPING, _VOID = "FINISHED", "STOPPING", "VOID"
 
 
 @dataclass(frozen=True)
@@ -255,6 +255,12 @@ def drop_trace(folder: str) -> None:
     sync(folder)
 
 
+def void_trace(folder: str) -> None:
+    """The same for one that can't be removed now: what it says counts no longer."""
+    write_file(trace_path(folder), json.dumps({"status": _VOID}).encode() + b"\n", durable=True)
+    sync(folder)
+
+
 def read_trace(folder: str, before: int | None = None) -> Trace | None:
     """The trace in a job's folder; None if the job has not finished, has gone on since, or a later driver has taken it.
 
@@ -262,6 +268,8 @@ def read_trace(folder: str, before: int | None = None) -> Trace | None:
     """
     try:
         read: dict[str, Any] = json.loads(read_file(trace_path(folder)))
+        if read.get("status") == _VOID:
+            return None
         checkpoint = read.get("checkpoint")
         trace = Trace(
             str(read["job_id"]),

@@ -76,6 +76,7 @@ from beadline.state.segments import files
 _LEASE = re.compile(r"lease-(\d{1,9})(-[0-9a-f]{8})?")
 _FENCE = re.compile(r"fence-(\d{1,9})")
 _BEAT = re.compile(r"beat-(\d{1,9})")
+_DRIVER = re.compile(r"driver-(\d{1,9})")
 _CHECKPOINT = re.compile(r"chk-(\d{1,18})")
 _TRIES = 100
 
@@ -219,12 +220,13 @@ def published(folder: str) -> list[tuple[int, int]]:
 
 
 def is_lease_file(name: str) -> bool:
-    return bool(_LEASE.fullmatch(name) or _FENCE.fullmatch(name) or _BEAT.fullmatch(name))
+    return any(kind.fullmatch(name) for kind in (_LEASE, _FENCE, _BEAT, _DRIVER))
 
 
 def files_of(epoch: int) -> re.Pattern[str]:
-    """The names of the lease and the fence of an epoch: what keeps it from being taken again."""
-    return re.compile(rf"lease-{epoch}(-[0-9a-f]{{8}})?|fence-{epoch}")
+    """The names of the lease and the fence of an epoch, which keep it from being taken again, and of its driver's
+    record."""
+    return re.compile(rf"lease-{epoch}(-[0-9a-f]{{8}})?|(fence|driver)-{epoch}")
 
 
 def is_old_beat(name: str, epoch: int) -> bool:

@@ -7,6 +7,7 @@ A job's folder looks as in Flink::
         output/…             what sinks have staged for systems outside
         chk-17/_metadata     a completed checkpoint: what it holds and which segments it needs
         lease-…, fence-…     which driver the job belongs to, see beadline.checkpoint.ownership.lease
+        driver-…             how each driver's output is named, see beadline.checkpoint.ownership.lineage
         beat-…               whether that driver is alive, see beadline.checkpoint.ownership.holder
         history              what has happened to the job, for people, see beadline.master.reporting.news
         history-…            its checkpoints and failures, likewise, see beadline.master.reporting.chronicle
@@ -23,8 +24,9 @@ they must outlive the checkpoint that wrote them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from beadline.checkpoint.cleanup import disposal
 from beadline.checkpoint.cleanup.removal import HISTORY, OUTPUT, PAGE, STAGED, orphans_in, remove_job, remove_known
@@ -37,10 +39,12 @@ from beadline.checkpoint.directory.jobs import (
     drop_trace,
     read_trace,
     refuse_finished,
+    void_trace,
     write_trace,
 )
 from beadline.checkpoint.directory.lookup import CHECKPOINT, Listed, folder_of, read_snapshot
 from beadline.checkpoint.ownership.lease import Lease
+from beadline.checkpoint.ownership.lineage import Lineage
 from beadline.checkpoint.storage.durable import Bundle, DurableFiles
 from beadline.checkpoint.storage.publishing import DEFAULT_INLINE_THRESHOLD, Stored, publish_checkpoint
 from beadline.checkpoint.storage.storage import JobStorage
@@ -78,10 +82,15 @@ class FileJobStorage(JobStorage):
         if is_new:
             disposal.make_room(self.folder)
         self.hold(Lease.acquire(self.folder))
+        self._lineage = Lineage.of_driver(self.folder, self.epoch, is_new)
 
     def hold(self, lease: Lease) -> None:
         """From now on nothing is written or removed unless this lease is held."""
         self._lease = lease
+
+    def note_outputs(self, outputs: Mapping[str, Any]) -> None:
+        if self._lease is not None:
+            self._lineage.note(self.folder, outputs)
 
     def check(self) -> None:
         if self._lease is not None:
@@ -123,7 +132,10 @@ class FileJobStorage(JobStorage):
 
     def forget_stop(self) -> None:
         self.check()
-        drop_trace(self.folder)
+        try:
+            drop_trace(self.folder)
+        except OSError:
+            void_trace(self.folder)
 
     def remove(self, comes_again: bool = False) -> bool:
         if self._is_fenced():
@@ -217,7 +229,7 @@ class FileJobStorage(JobStorage):
             own = self.shared_folder().partition("?")[0] + "/"
             bundle = Bundle(shared, shared, self._inline_threshold)
             moved, written = self._files.bring(snapshot, bundle, lambda path: copy_foreign and not path.startswith(own))
-            stored = replace(moved, epoch=epoch, kind=SnapshotKind.CHECKPOINT)
+            stored = replace(moved, epoch=epoch, lineage=self.lineage.name, kind=SnapshotKind.CHECKPOINT)
             data = metadata.encode(stored, folder)
             self._publish(folder, data, number)
         if self._lease is not None:

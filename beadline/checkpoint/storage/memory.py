@@ -83,7 +83,7 @@ class MemoryJobStorage(JobStorage):
         self._check_size(snapshot)
         fresh: dict[tuple[str, int, int], bytes] = {}
         stored = snapshot.with_segments(lambda segment: self._inline(segment, fresh))
-        stored = replace(stored, kind=SnapshotKind.CHECKPOINT)
+        stored = replace(stored, kind=SnapshotKind.CHECKPOINT, lineage=self.lineage.name)
         pointer = self._pointer(snapshot.checkpoint_id)
         data = metadata.encode(stored, pointer)
         self._kept[snapshot.checkpoint_id] = data

@@ -11,13 +11,16 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from beadline.checkpoint.cleanup.removal import remove_claimed, remove_metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, explained
 from beadline.checkpoint.directory.jobs import Trace
 from beadline.checkpoint.directory.lookup import Listed, folder_of
 from beadline.checkpoint.ownership.lease import Fenced
+from beadline.checkpoint.ownership.lineage import Lineage
 from beadline.checkpoint.storage.publishing import (
     DEFAULT_INLINE_THRESHOLD,
     Fill,
@@ -45,6 +48,7 @@ class JobStorage(ABC):
     def __init__(self, job_id: str, inline_threshold: int = DEFAULT_INLINE_THRESHOLD) -> None:
         self.job_id = job_id
         self._inline_threshold = inline_threshold
+        self._lineage = Lineage.alone()
 
     # -- whose job it is
 
@@ -52,6 +56,14 @@ class JobStorage(ABC):
     def epoch(self) -> int:
         """Which driver of the job this is: counts from 1. 0 if there can be no other one."""
         return 0
+
+    @property
+    def lineage(self) -> Lineage:
+        """Which drivers the job has had. Known when it is acquired."""
+        return self._lineage
+
+    def note_outputs(self, outputs: Mapping[str, Any]) -> None:
+        """Note for later drivers where this one's sinks write, by uid. Call it before anything is staged."""
 
     def acquire(self, is_new: bool = False) -> None:
         """Take the job, and fence the driver that had it. If it is new, first remove what is left of a finished one."""
@@ -151,6 +163,7 @@ class JobStorage(ABC):
     def write_savepoint(self, snapshot: Snapshot, directory: str, fill: Fill | None = None) -> Stored:
         """Write a savepoint to a folder of its own in ``directory``, which holds all it needs, and can be moved."""
         folder = savepoint_folder(directory, snapshot.job_id)
+        snapshot = replace(snapshot, epoch=self.epoch, lineage=self.lineage.name)
         return publish_savepoint(snapshot, folder, fill, self._inline_threshold)
 
     @abstractmethod

@@ -16,7 +16,7 @@ from beadline.connectors.files.pieces import Piece, of_rows
 from beadline.connectors.files.place import Assemble
 from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.files.sink import FileSinkBase
-from beadline.connectors.sink import Stager
+from beadline.connectors.sink import Former, Stager
 
 
 class PieceWriter(ABC):
@@ -45,7 +45,7 @@ class BulkEncoding(ABC):
 
 @dataclass
 class BulkFileSink(FileSinkBase):
-    """Writes files of a bulk format to ``base_path/bucket/prefix-run[_epoch]-subtask-counter suffix``."""
+    """Writes files of a bulk format to ``base_path/bucket/prefix-run[_driver]-subtask-counter suffix``."""
 
     base_path: str
     encoding: BulkEncoding
@@ -55,6 +55,8 @@ class BulkFileSink(FileSinkBase):
     suffix: str = ""
     run: str = ""
     epoch: int = 0
+    driver: str = ""
+    former: tuple[Former, ...] = ()
     compaction: Compaction | None = None
 
     def stager(self, subtask: int, step: int, now: int) -> Stager:

@@ -1,26 +1,27 @@
 """Gathers the pieces of a file sink into parts, one per bucket and subtask, and brings them out.
 
-The counters of parts are in the checkpoint. Parts that were published after the checkpoint that is restored are
-removed, and their rows come again; what a consumer has read by then can't be taken back. The checkpoint also says in
-which epoch the job began: a job whose id the user chose may have had a namesake before, whose parts are not its own.
+The counters of parts are in the checkpoint, with the name of the driver that counted. Parts that this lineage published
+after the checkpoint that is restored are removed, and their rows come again; what a consumer has read by then can't be
+taken back. They are those of the driver that took the checkpoint, from its counters on, and all of later drivers, each
+by the names that its program gave them. A driver never sets its own counters back: a consumer may remember a name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
 
 from beadline.connectors.files.named import strays
+from beadline.connectors.files.names import Names
 from beadline.connectors.files.pieces import Piece, paths_of, spilled, sync_all, with_data
 from beadline.connectors.files.place import Place, publish
 from beadline.connectors.files.policy import Compaction, RollingPolicy
 from beadline.connectors.sink import Call, Committer, Held
 from beadline.errors import BeadlineError
-from beadline.state.segments.files import base_name, local_path, parent
+from beadline.state.segments.files import parent
 
 _LOG = logging.getLogger("beadline")
 
@@ -52,17 +53,26 @@ class _Waiting:
 
 
 class FileCommitter(Committer):
-    """A part is ``{"target": path, "pieces": […]}``; its place knows what a committable is."""
+    """A part is ``{"target": path, "pieces": […]}``; its place knows what a committable is.
 
-    def __init__(self, place: Place, policy: RollingPolicy, compaction: Compaction | None = None) -> None:
+    :param elsewhere: places where only earlier drivers wrote
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        policy: RollingPolicy,
+        compaction: Compaction | None = None,
+        elsewhere: Sequence[Place] = (),
+    ) -> None:
         self._place = place
+        self._places = (place, *elsewhere)
         self._names = place.names
         self._policy = policy
         self._compaction = compaction
         self._open: dict[tuple[str, int], _OpenPart] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._counters: dict[int, int] = {}
-        self._began = place.names.epoch
         self._now = 0
         self._final = False
         self._durable: set[str] = set()
@@ -133,8 +143,8 @@ class FileCommitter(Committer):
         named = {self._place.key_of(committable) for committable in known}
         # Whatever stays is removed at the next time, or when the job ends.
         with contextlib.suppress(OSError):
-            for key, epoch in list(self._place.ready()):
-                if epoch == self._names.epoch and key not in named:
+            for key, names in list(self._place.ready()):
+                if names == self._names and key not in named:
                     self._place.give_up(key)
 
     def make_durable(self, snapshot: Any) -> None:
@@ -149,8 +159,7 @@ class FileCommitter(Committer):
     # -- checkpoints
 
     def snapshot(self) -> Any:
-        began = [self._names.run, self._began]
-        return _snapshot(list(self._open.values()), self._counters, began, self._waiting)
+        return _snapshot(list(self._open.values()), self._counters, self._own_name, self._waiting)
 
     def strays(self, data: Any, also: list[str]) -> Iterator[str]:
         yield from strays(data, self._names, also)
@@ -160,38 +169,53 @@ class FileCommitter(Committer):
             except BeadlineError as error:
                 yield str(error)
 
-    def restore(self, snapshot: Any, needed: list[Held]) -> None:
+    @property
+    def _own_name(self) -> list[str]:
+        """Who counts the parts."""
+        return [self._names.run, self._names.driver]
+
+    def restore(self, snapshot: Any, needed: list[Held], epoch: int | None = None) -> None:
         self._open.clear()
         for part in _parts(snapshot["parts"]):
-            part.pieces = spilled(part.pieces, self._names.staging)
+            part.pieces = self._kept(part.pieces)
             self._open[part.pieces[0].bucket, part.pieces[0].subtask] = part
         self._waiting = {
             bucket: _Waiting(checkpoints, _parts(parts)) for bucket, checkpoints, parts in snapshot.get("waiting", ())
         }
+        for waiting in self._waiting.values():
+            for part in waiting.parts:
+                part.pieces = self._kept(part.pieces)
         if self._compaction is None:
             self._reopen()
-        self._counters = dict(snapshot["counters"])
-        run, began = snapshot.get("began", (self._names.run, 0))
-        self._began = began if run == self._names.run else self._names.epoch
+        counters = dict(snapshot["counters"])
+        is_own = snapshot.get("driver") == self._own_name
+        for subtask, counter in counters.items() if is_own else ():
+            self._counters[subtask] = max(self._counters.get(subtask, 0), counter)
         self._final = False
         self._give_up_others(needed)
-        for path, name in list(self._place.parts()):
-            # Those of later epochs are another driver's.
-            own = self._began <= name.epoch <= self._names.epoch
-            if own and name.counter >= self._counters.get(name.subtask, 0):
-                _LOG.warning(
-                    "%s was written after the checkpoint that is restored, and is removed: its rows come again", path
-                )
-                self._place.remove(path)
-        self._skip_names(needed)
+        # Where each driver stood when the snapshot was taken; those that published nothing since are not in it.
+        first = {names: counters if names.epoch == epoch else {} for names in self._later_than(epoch)}
+        first[self._names] = counters if is_own else {}
+        for place in self._places:
+            for path, names, part_name in list(place.parts()) if first.keys() & set(place.known) else ():
+                if names in first and part_name.counter >= first[names].get(part_name.subtask, 0):
+                    _LOG.warning(
+                        "%s was written after the checkpoint that is restored, and is removed: its rows come again",
+                        path,
+                    )
+                    place.remove(path)
 
-    def _skip_names(self, needed: list[Held]) -> None:
-        """What savepoints name may appear yet, and keeps its name: the parts to come get others."""
-        for target in (each["target"] for held in needed for each in held.committables if "target" in each):
-            called = base_name(target)
-            name = self._names.part(called if local_path(target) is not None else unquote(called))
-            if name is not None and name.epoch == self._names.epoch:
-                self._counters[name.subtask] = max(self._counters.get(name.subtask, 0), name.counter + 1)
+    def _later_than(self, epoch: int | None) -> list[Names]:
+        """The drivers of this lineage before this one that may have published since one took a snapshot, that one
+        too."""
+        known = [names for place in self._places for names in place.known if names != self._names]
+        return [names for names in known if names.is_own and epoch is not None and names.epoch >= epoch]
+
+    def _kept(self, pieces: list[Piece]) -> list[Piece]:
+        """The same rows, staged where nobody else removes them: another job tidies up what it staged."""
+        own = {names.staging for place in self._places for names in place.known}
+        brought = [p if p.path is None or parent(p.path) in own else with_data(p) for p in pieces]
+        return spilled(brought, self._names.staging)
 
     def _reopen(self) -> None:
         """The program compacted when the snapshot was taken, and does not any more."""
@@ -206,12 +230,12 @@ class FileCommitter(Committer):
         """Remove what drivers up to this one made ready, except what is named, here or by an earlier one's
         savepoint."""
         named = self._named(needed)
-        others = [(key, epoch) for key, epoch in self._place.ready() if key not in named]
-        if any(epoch < self._names.epoch for _, epoch in others):
-            named = self._place.promised()
-        for key, epoch in others:
-            if epoch == self._names.epoch or key not in named:
-                self._place.give_up(key)
+        for place in self._places:
+            others = [(key, names) for key, names in place.ready() if key not in named]
+            promised = place.promised() if any(names != self._names for _, names in others) else set()
+            for key, names in others:
+                if names == self._names or key not in promised:
+                    place.give_up(key)
 
     def _named(self, needed: list[Held]) -> set[Any]:
         return {self._place.key_of(committable) for held in needed for committable in held.committables}
@@ -225,7 +249,7 @@ class FileCommitter(Committer):
             own = merged.setdefault((first.bucket, first.subtask), _OpenPart(part.opened_at, part.changed_at))
             own.changed_at = max(own.changed_at, part.changed_at)
             own.pieces += [with_data(piece) for piece in part.pieces]
-        return _snapshot(list(merged.values()), dict(snapshot["counters"]), snapshot.get("began"), {})
+        return _snapshot(list(merged.values()), dict(snapshot["counters"]), snapshot.get("driver"), {})
 
     def portable_committables(self, committables: list[Any]) -> list[Any]:
         if committables:
@@ -248,32 +272,35 @@ class FileCommitter(Committer):
         candidates = self._handed_out
         self._forget_promises(needed)
         if idle:
-            candidates = candidates | self._place.pieces()
+            candidates = candidates.union(*(place.pieces() for place in self._places))
             self._give_up_others(needed)
             with contextlib.suppress(OSError):
-                self._place.forget_kept_promises()
+                for place in self._places:
+                    place.forget_kept_promises()
         if not candidates:
             return
         waiting = [part for bucket in self._waiting.values() for part in bucket.parts]
         kept = set().union(*(paths_of(part.pieces) for part in [*self._open.values(), *waiting]))
         for held in needed:
             kept |= paths_of(_pieces_of(held))
+        # What another job staged is not ours to remove, even if this one started from its checkpoint.
+        places = {names.staging: place for place in self._places for names in place.known}
         for path in candidates - kept:
-            # What another job staged is not ours to remove, even if this one started from its checkpoint.
-            if parent(parent(path)) == self._names.all_staged:
+            if parent(path) in places:
                 with contextlib.suppress(OSError):
-                    self._place.remove(path)
+                    places[parent(path)].remove(path)
         self._handed_out &= kept
 
     def close(self, discard: bool) -> None:
         if discard:
-            self._place.clear()
+            for place in self._places:
+                place.clear()
 
 
-def _snapshot(parts: list[_OpenPart], counters: dict[int, int], began: Any, waiting: dict[str, _Waiting]) -> Any:
+def _snapshot(parts: list[_OpenPart], counters: dict[int, int], driver: Any, waiting: dict[str, _Waiting]) -> Any:
     made: dict[str, Any] = {"parts": _as_data(parts), "counters": sorted(counters.items())}
-    if began is not None:
-        made["began"] = began
+    if driver is not None:
+        made["driver"] = driver
     if waiting:
         made["waiting"] = [[bucket, each.checkpoints, _as_data(each.parts)] for bucket, each in waiting.items()]
     return made

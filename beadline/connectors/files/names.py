@@ -1,8 +1,8 @@
 """How the files of one sink are called.
 
-Parts are counted by subtask, and the counters are in the checkpoint: after a restore they go on from there. Names and
-staging folders tell the epoch of their driver, and no driver removes what belongs to a later epoch: it may have been
-fenced and not know it yet.
+Names and staging folders tell the lineage and the driver that they belong to, both at random: other jobs may write to
+the same folder, even jobs of the same id. Parts are counted by subtask, and a driver gives no number twice. It touches
+only what it has made itself, or what earlier drivers have that it knows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LONGEST = 255
 class PartName(NamedTuple):
     """What the name of a part tells."""
 
-    epoch: int
+    driver: str
     subtask: int
     counter: int
 
@@ -75,10 +75,12 @@ def _without_query(path: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Names:
-    """``base/bucket/prefix-run[_epoch]-subtask-counter suffix``, and what is hidden in ``base/.staging-run/epoch``.
+    """``base/bucket/prefix-run[_driver]-subtask-counter suffix``, and what is hidden in ``base/.staging-run/driver``.
 
     :ivar base: an absolute local path, or a URI
     :ivar run: names the sink of this job, the same whenever the job is resumed
+    :ivar name: of the driver; a driver without one is called by its epoch
+    :ivar is_own: whether it is a driver of the lineage that goes on now
     """
 
     base: str
@@ -86,6 +88,13 @@ class Names:
     suffix: str
     run: str
     epoch: int
+    name: str = ""
+    is_own: bool = True
+
+    @property
+    def driver(self) -> str:
+        """What tells the driver's names from those of others."""
+        return self.name or (str(self.epoch) if self.epoch else "")
 
     @property
     def stem(self) -> str:
@@ -94,19 +103,19 @@ class Names:
 
     @property
     def all_staged(self) -> str:
-        """The folder of what drivers of all epochs staged."""
+        """The folder of what drivers of the lineage staged."""
         return join(self.base, STAGING + self.run)
 
     @property
     def staging(self) -> str:
-        return join(self.all_staged, str(self.epoch))
+        return join(self.all_staged, self.driver or "0")
 
     def target(self, bucket: str, subtask: int, counter: int, compacted: bool = False) -> str:
         """Where a part appears."""
-        epoch = f"_{self.epoch}" if self.epoch else ""
+        driver = f"_{self.driver}" if self.driver else ""
         names = [name for name in bucket.split("/") if name]
         prefix = COMPACTED if compacted else ""
-        names.append(f"{prefix}{self.stem}{epoch}-{subtask}-{counter}{self.suffix}")
+        names.append(f"{prefix}{self.stem}{driver}-{subtask}-{counter}{self.suffix}")
         return join(self.base, *(names if local_path(self.base) is not None else map(quote, names)))
 
     def checked(self, bucket: str) -> str:
@@ -150,7 +159,7 @@ class Names:
         return good and _PART.fullmatch(name) is not None
 
     def part(self, name: str) -> PartName | None:
-        """What a file name tells, None if it is not a part of this sink."""
+        """What a file name tells, None if it is not a part of this sink, by whichever driver of the lineage."""
         stem, suffix = re.escape(self.stem), re.escape(self.suffix)
-        found = re.fullmatch(rf"(?:{COMPACTED})?{stem}(?:_(\d+))?-(\d+)-(\d+){suffix}", name)
-        return PartName(int(found[1] or 0), int(found[2]), int(found[3])) if found else None
+        found = re.fullmatch(rf"(?:{COMPACTED})?{stem}(?:_([0-9a-f]+))?-(\d+)-(\d+){suffix}", name)
+        return PartName(found[1] or "", int(found[2]), int(found[3])) if found else None

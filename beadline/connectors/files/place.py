@@ -14,7 +14,7 @@ import contextlib
 import json
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,11 +31,29 @@ _RENAMING = frozenset({"hdfs", "viewfs"})
 
 
 class Place(ABC):
-    """The same verbs for each kind of place. A part is ``{"target": path, "pieces": […]}``."""
+    """The same verbs for each kind of place. A part is ``{"target": path, "pieces": […]}``.
 
-    def __init__(self, names: Names, assemble: Assemble | None = None) -> None:
+    :ivar names: of this driver; of another place than this driver's, of the newest driver that wrote there
+    :ivar known: the names of all drivers of the job that wrote there
+    """
+
+    def __init__(self, names: Names, assemble: Assemble | None = None, former: Iterable[Names] = ()) -> None:
         self.names = names
+        self.known = (names, *former)
         self._assemble = assemble
+        self._by_stem: dict[tuple[str, str], dict[str, Names]] = {}
+        self._by_folder: dict[str, dict[str, Names]] = {}
+        for each in self.known:
+            self._by_stem.setdefault((each.stem, each.suffix), {}).setdefault(each.driver, each)
+            self._by_folder.setdefault(each.all_staged, {}).setdefault(each.driver or "0", each)
+
+    def owner_of(self, name: str) -> tuple[Names, PartName] | None:
+        """Which driver wrote the part that has a name; None if none that is known."""
+        for drivers in self._by_stem.values():
+            part = next(iter(drivers.values())).part(name)
+            if part is not None and part.driver in drivers:
+                return drivers[part.driver], part
+        return None
 
     def content(self, part: dict[str, Any]) -> Iterator[bytes]:
         """The file that the pieces of a part make."""
@@ -56,20 +74,20 @@ class Place(ABC):
         """What names the thing that was made ready, as :meth:`ready` names it."""
 
     @abstractmethod
-    def ready(self) -> Iterator[tuple[Any, int]]:
-        """What drivers of this sink have made ready and has not appeared, with their epochs."""
+    def ready(self) -> Iterator[tuple[Any, Names]]:
+        """What drivers of this sink have made ready and has not appeared, with their names."""
 
     @abstractmethod
     def give_up(self, key: Any) -> None:
         """Remove what was made ready; nobody can make it appear any more."""
 
     @abstractmethod
-    def parts(self) -> Iterator[tuple[str, PartName]]:
-        """The parts of this sink that have appeared and are still there."""
+    def parts(self) -> Iterator[tuple[str, Names, PartName]]:
+        """The parts of this sink that have appeared and are still there, and whose they are."""
 
     @abstractmethod
-    def staged(self) -> Iterator[tuple[str, int]]:
-        """The files that drivers up to this one have in the staging folders, with their epochs."""
+    def staged(self) -> Iterator[tuple[str, Names]]:
+        """The files that drivers up to this one have in the staging folders, with their names."""
 
     def pieces(self) -> set[str]:
         """The files of pieces that drivers up to this one have staged."""
@@ -84,8 +102,8 @@ class Place(ABC):
 
     def promises(self) -> dict[str, set[Any]]:
         """The files with what savepoints of earlier drivers name, and what that is. Some of it may have appeared."""
-        own, found = self.names.epoch, {}
-        for path in [path for path, epoch in self.staged() if epoch < own and base_name(path).startswith(PROMISED)]:
+        own, found = self.names, {}
+        for path in [path for path, names in self.staged() if names != own and base_name(path).startswith(PROMISED)]:
             with contextlib.suppress(FileNotFoundError):  # its driver has just kept it
                 keys = json.loads(read_file(path))
                 found[path] = {tuple(key) if isinstance(key, list) else key for key in keys}
@@ -112,14 +130,14 @@ class Place(ABC):
         """Remove all that drivers up to this one have staged or made ready, unless it was promised."""
 
 
-def place_of(names: Names, assemble: Assemble | None = None) -> Place:
+def place_of(names: Names, assemble: Assemble | None = None, former: Iterable[Names] = ()) -> Place:
     if local_path(names.base) is None and urlsplit(names.base).scheme == "s3":
         from beadline.connectors.files.s3 import Uploads
 
-        return Uploads(names, assemble)
+        return Uploads(names, assemble, former)
     from beadline.connectors.files.renaming import RenamedFiles
 
-    return RenamedFiles(names, assemble)
+    return RenamedFiles(names, assemble, former)
 
 
 def publish(committable: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
-from beadline.connectors.files.names import READY, STAGING, PartName
+from beadline.connectors.files.names import READY, STAGING, Names, PartName
 from beadline.connectors.files.pieces import Checked
 from beadline.connectors.files.place import Place
 from beadline.state.disks import naming
@@ -51,35 +51,35 @@ class RenamedFiles(Place):
     def key_of(self, committable: dict[str, Any]) -> Any:
         return committable.get("source")
 
-    def ready(self) -> Iterator[tuple[Any, int]]:
-        for path, epoch in self.staged():
+    def ready(self) -> Iterator[tuple[Any, Names]]:
+        for path, names in self.staged():
             if base_name(path).lstrip(".").startswith(READY):
-                yield path, epoch
+                yield path, names
 
     def give_up(self, key: Any) -> None:
         delete_file(key)
 
-    def parts(self) -> Iterator[tuple[str, PartName]]:
+    def parts(self) -> Iterator[tuple[str, Names, PartName]]:
         return self._parts_in(self.names.base)
 
-    def _parts_in(self, folder: str) -> Iterator[tuple[str, PartName]]:
+    def _parts_in(self, folder: str) -> Iterator[tuple[str, Names, PartName]]:
         for entry in entries_of(folder):
             path = join(folder, entry.name if local_path(folder) is not None else quote(entry.name))
             if entry.folder:
                 if not entry.name.startswith(STAGING):
                     yield from self._parts_in(path)
-            elif (part := self.names.part(entry.name)) is not None:
-                yield path, part
+            elif (owner := self.owner_of(entry.name)) is not None:
+                yield path, *owner
 
-    def staged(self) -> Iterator[tuple[str, int]]:
-        for epoch in self._epochs():
-            folder = join(self.names.all_staged, str(epoch))
-            for entry in entries_of(folder):
-                yield join(folder, entry.name), epoch
+    def staged(self) -> Iterator[tuple[str, Names]]:
+        for names in self._staging():
+            for entry in entries_of(names.staging):
+                yield join(names.staging, entry.name), names
 
-    def _epochs(self) -> list[int]:
-        found = [int(entry.name) for entry in entries_of(self.names.all_staged) if entry.name.isdigit()]
-        return [epoch for epoch in found if epoch <= self.names.epoch]
+    def _staging(self) -> Iterator[Names]:
+        """Those that have a staging folder."""
+        for folder, drivers in self._by_folder.items():
+            yield from [drivers[entry.name] for entry in entries_of(folder) if entry.name in drivers]
 
     def remove(self, path: str) -> None:
         delete_file(path)
@@ -89,16 +89,16 @@ class RenamedFiles(Place):
             kept = {path for path in self.promised() if _size(path) is not None}
             if kept:
                 kept.update(self.promises())
-            for epoch in self._epochs():
-                folder = join(self.names.all_staged, str(epoch))
+            for folder in [names.staging for names in self._staging()]:
                 if any(parent(path) == folder for path in kept):
                     for path in (join(folder, entry.name) for entry in entries_of(folder)):
                         if path not in kept:
                             delete_file(path)
                 else:
                     delete_folder(folder)
-            if not entries_of(self.names.all_staged) and is_folder(self.names.all_staged):
-                delete_folder(self.names.all_staged)
+            for folder in self._by_folder:
+                if not entries_of(folder) and is_folder(folder):
+                    delete_folder(folder)
 
 
 def publish_file(committable: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from beadline.connectors.files.names import STAGING, PartName
+from beadline.connectors.files.names import STAGING, Names, PartName
 from beadline.connectors.files.pieces import Piece
 from beadline.connectors.files.place import Place
 from beadline.errors import EnvironmentSetupError
@@ -82,34 +82,35 @@ class Uploads(Place):
             return None
         return UploadKey(address_of(committable["target"]).key, committable["upload"])
 
-    def ready(self) -> Iterator[tuple[Any, int]]:
+    def ready(self) -> Iterator[tuple[Any, Names]]:
         client, bucket, prefix = self._below()
         with _explained(f"can't list the uploads to {self.names.base}"):
             pages = client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket, Prefix=prefix)
             found = [UploadKey(each["Key"], each["UploadId"]) for page in pages for each in page.get("Uploads", ())]
         for each in found:
-            part = self.names.part(each.key.rpartition("/")[2])
-            if part is not None and part.epoch <= self.names.epoch:
-                yield each, part.epoch
+            owner = self.owner_of(each.key.rpartition("/")[2])
+            if owner is not None:
+                yield each, owner[0]
 
     def give_up(self, key: Any) -> None:
         client, bucket, _ = address_of(self.names.base)
         with _explained(f"can't abort the upload of {key.key}"):
             _abort(client, bucket, key)
 
-    def parts(self) -> Iterator[tuple[str, PartName]]:
+    def parts(self) -> Iterator[tuple[str, Names, PartName]]:
         prefix = self._below().key
         for key in self._keys(prefix):
-            part = self.names.part(key.rpartition("/")[2])
-            if part is not None and f"/{STAGING}" not in f"/{key[len(prefix) :]}":
-                yield self._uri(key), part
+            owner = self.owner_of(key.rpartition("/")[2])
+            if owner is not None and f"/{STAGING}" not in f"/{key[len(prefix) :]}":
+                yield self._uri(key), *owner
 
-    def staged(self) -> Iterator[tuple[str, int]]:
-        prefix = address_of(self.names.all_staged).key + "/"
-        for key in self._keys(prefix):
-            epoch = key[len(prefix) :].partition("/")[0]
-            if epoch.isdigit() and int(epoch) <= self.names.epoch:
-                yield self._uri(key), int(epoch)
+    def staged(self) -> Iterator[tuple[str, Names]]:
+        for folder, drivers in self._by_folder.items():
+            prefix = address_of(folder).key + "/"
+            for key in self._keys(prefix):
+                driver = key[len(prefix) :].partition("/")[0]
+                if driver in drivers:
+                    yield self._uri(key), drivers[driver]
 
     def remove(self, path: str) -> None:
         at = address_of(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -13,7 +13,7 @@ from beadline.connectors.files.names import Names
 from beadline.connectors.files.pieces import of_rows
 from beadline.connectors.files.place import Assemble, check_base, place_of
 from beadline.connectors.files.policy import Compaction, RollingPolicy
-from beadline.connectors.sink import Committer, StagedSink, Stager
+from beadline.connectors.sink import Committer, Former, StagedSink, Stager
 from beadline.state.segments.files import local_path
 
 __all__ = ["Compaction", "FileSinkBase", "RollingPolicy", "RowFileSink"]
@@ -29,20 +29,33 @@ class FileSinkBase(StagedSink):
     suffix: str
     run: str
     epoch: int
+    driver: str
+    former: tuple[Former, ...]
     compaction: Compaction | None
 
-    def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:
-        self.run, self.epoch = run, epoch
+    def prepare(
+        self, run: str, epoch: int = 0, folder: str = "", driver: str = "", former: Sequence[Former] = ()
+    ) -> None:
+        self.run, self.epoch, self.driver, self.former = run, epoch, driver, tuple(former)
         check_base(self.base_path)
         self.base_path = _absolute(self.base_path)
         place_of(self.names).prepare()
 
     @property
     def names(self) -> Names:
-        return Names(self.base_path, self.prefix, self.suffix, self.run, self.epoch)
+        return Names(self.base_path, self.prefix, self.suffix, self.run, self.epoch, self.driver)
+
+    def whereabouts(self) -> Any:
+        return [self.base_path, self.prefix, self.suffix]
 
     def committer(self) -> Committer:
-        return FileCommitter(place_of(self.names, self._assembler()), self.policy, self.compaction)
+        by_base = {self.base_path: [self.names]}
+        for former in sorted(self.former, key=lambda each: each.epoch, reverse=True):
+            base, prefix, suffix = former.whereabouts or self.whereabouts()
+            names = Names(base, prefix, suffix, former.run, former.epoch, former.driver, former.is_own)
+            by_base.setdefault(base, []).append(names)
+        place, *elsewhere = (place_of(names, self._assembler(), others) for names, *others in by_base.values())
+        return FileCommitter(place, self.policy, self.compaction, elsewhere)
 
     def _assembler(self) -> Assemble | None:
         """What makes a file of the pieces of a part; None if it is these, one after the other."""
@@ -51,7 +64,7 @@ class FileSinkBase(StagedSink):
 
 @dataclass
 class RowFileSink(FileSinkBase):
-    """Writes encoded rows to ``base_path/bucket/prefix-run[_epoch]-subtask-counter suffix``."""
+    """Writes encoded rows to ``base_path/bucket/prefix-run[_driver]-subtask-counter suffix``."""
 
     base_path: str
     encode: Callable[[Any], bytes]
@@ -61,6 +74,8 @@ class RowFileSink(FileSinkBase):
     suffix: str = ""
     run: str = ""
     epoch: int = 0
+    driver: str = ""
+    former: tuple[Former, ...] = ()
     compaction: Compaction | None = None
 
     def stager(self, subtask: int, step: int, now: int) -> Stager:

@@ -36,10 +36,10 @@ class BatchSink(OutsideSink):
         self.log.check()
 
     def place(self) -> Outside:
-        return _BatchPlace(self._names)
+        return _BatchPlace(self._names, former=self._former)
 
     def committer(self) -> Committer:
-        return _BatchCommitter(_BatchPlace(self._names), self.log)
+        return _BatchCommitter(_BatchPlace(self._names, former=self._former), self.log)
 
 
 class _BatchPlace(Outside):

@@ -86,13 +86,15 @@ class OutsideCommitter(FileCommitter):
             if refusal := self._outside.refusal(committable):
                 yield refusal
 
-    def restore(self, snapshot: Any, needed: list[Held]) -> None:
+    def restore(self, snapshot: Any, needed: list[Held], epoch: int | None = None) -> None:
         """Numbers go on above all that were given, by whichever driver or job: what a log remembers is smaller."""
-        super().restore(snapshot, needed)
+        super().restore(snapshot, needed, epoch)
         self._open = {(_RESTORED, subtask): part for (_, subtask), part in self._open.items()}
         self._void.clear()
-        if not snapshot["writer"].startswith(self._names.run):
-            # It comes from another job, whose drivers were counted apart from ours.
+        counted = snapshot.get("driver")
+        is_own = epoch is not None if counted is None else counted[0] == self._names.run
+        if not (is_own and snapshot["writer"]):
+            # It comes from another job, whose drivers were counted apart from ours, and may go on counting.
             self._base = (snapshot["last"] >> _OF_A_DRIVER) + 1
         else:
             self._writer, self._base = snapshot["writer"], snapshot["base"]

@@ -6,7 +6,7 @@ import logging
 import re
 import secrets
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from beadline.connectors.files.names import Names, PartName
@@ -48,10 +48,10 @@ class Outside(RenamedFiles):
     def key_of(self, committable: dict[str, Any]) -> Any:
         return None
 
-    def ready(self) -> Iterator[tuple[Any, int]]:
+    def ready(self) -> Iterator[tuple[Any, Names]]:
         return iter(())
 
-    def parts(self) -> Iterator[tuple[str, PartName]]:
+    def parts(self) -> Iterator[tuple[str, Names, PartName]]:
         """What is outside can't be taken back."""
         return iter(())
 
@@ -59,16 +59,18 @@ class Outside(RenamedFiles):
 class TransactionPlace(Outside):
     """Rows go into transactions."""
 
-    def __init__(self, names: Names, transactions: Transactions, unknown: str = FAIL) -> None:
-        super().__init__(names)
+    def __init__(
+        self, names: Names, transactions: Transactions, unknown: str = FAIL, former: Iterable[Names] = ()
+    ) -> None:
+        super().__init__(names, former=former)
         self._transactions = transactions
         self._unknown = unknown
-        self._ids = f"{names.prefix}-{names.run[:8]}-"
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:
         """Each attempt has an id of its own: what another one wrote can't be committed by mistake."""
         super().make_ready(part)  # its pieces are needed as long as the transaction can be aborted
-        id = f"{self._ids}{self.names.epoch}-{part['subtask']}-{part['number']}-{secrets.token_hex(2)}"
+        who = f"{self.names.stem}-{self.names.driver or 0}"
+        id = f"{who}-{part['subtask']}-{part['number']}-{secrets.token_hex(2)}"
         rows = unpacked([Piece(*piece) for piece in part["pieces"]])
         return {**part, "id": id, "handle": self._transactions.write(id, rows)}
 
@@ -100,11 +102,16 @@ class TransactionPlace(Outside):
     def key_of(self, committable: dict[str, Any]) -> Any:
         return committable["id"]
 
-    def ready(self) -> Iterator[tuple[Any, int]]:
-        for id in self._transactions.list_open(self._ids):
-            epoch = id.removeprefix(self._ids).partition("-")[0]
-            if epoch.isdigit() and int(epoch) <= self.names.epoch:
-                yield id, int(epoch)
+    def ready(self) -> Iterator[tuple[Any, Names]]:
+        """Those of drivers that are known: a job of the same id elsewhere may have some open too."""
+        by_stem: dict[str, dict[str, Names]] = {}
+        for names in self.known:
+            by_stem.setdefault(f"{names.stem}-", {})[names.driver or "0"] = names
+        for stem, drivers in by_stem.items():
+            for id in self._transactions.list_open(stem):
+                driver = id.removeprefix(stem).partition("-")[0]
+                if driver in drivers:
+                    yield id, drivers[driver]
 
     def give_up(self, key: Any) -> None:
         self._transactions.abort_open(key)
@@ -115,15 +122,15 @@ class TransactionPlace(Outside):
             for key, _ in list(self.ready()):
                 self.give_up(key)
         except (OSError, BeadlineError) as error:
-            _LOG.warning("transactions that begin with %s may be left open: %s", self._ids, error)
+            _LOG.warning("transactions that begin with %s may be left open: %s", self.names.stem, error)
         super().clear()
 
 
 class LogPlace(Outside):
     """Rows are appended to a log."""
 
-    def __init__(self, names: Names, log: Log) -> None:
-        super().__init__(names)
+    def __init__(self, names: Names, log: Log, former: Iterable[Names] = ()) -> None:
+        super().__init__(names, former=former)
         self._log = log
 
     def make_ready(self, part: dict[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from beadline.connectors.files.names import Names
 from beadline.connectors.files.pieces import of_rows
-from beadline.connectors.sink import Committer, StagedSink, Stager
+from beadline.connectors.sink import Committer, Former, StagedSink, Stager
 from beadline.connectors.transactions.committer import OutsideCommitter
 from beadline.connectors.transactions.contract import Encoder, Log, Transactions
 from beadline.connectors.transactions.place import LogPlace, Outside, TransactionPlace
@@ -26,11 +27,22 @@ class OutsideSink(StagedSink):
         self._encode = encode
         self._prefix = prefix
         self._names = Names("", prefix, "", "", 0)
+        self._former: list[Names] = []
 
-    def prepare(self, run: str, epoch: int = 0, folder: str = "") -> None:
-        self._names = Names(folder, self._prefix, "", run, epoch)
+    def prepare(
+        self, run: str, epoch: int = 0, folder: str = "", driver: str = "", former: Sequence[Former] = ()
+    ) -> None:
+        self._names = Names(folder, self._prefix, "", run, epoch, driver)
+        self._former = [
+            Names(folder, each.whereabouts or self._prefix, "", each.run, each.epoch, each.driver, each.is_own)
+            for each in former
+        ]
         self.check()
         self.place().prepare()
+
+    def whereabouts(self) -> Any:
+        """All drivers stage in the job's folder, wherever that is; their transactions may begin otherwise."""
+        return self._prefix
 
     @abstractmethod
     def check(self) -> None:
@@ -55,7 +67,7 @@ class TransactionalSink(OutsideSink):
         self.transactions.check()
 
     def place(self) -> Outside:
-        return TransactionPlace(self._names, self.transactions, self.settings.unknown)
+        return TransactionPlace(self._names, self.transactions, self.settings.unknown, self._former)
 
     def committer(self) -> Committer:
         return OutsideCommitter(self.place(), heavy=False)
@@ -72,7 +84,7 @@ class LogSink(OutsideSink):
         self.log.check()
 
     def place(self) -> Outside:
-        return LogPlace(self._names, self.log)
+        return LogPlace(self._names, self.log, self._former)
 
     def committer(self) -> Committer:
         return OutsideCommitter(self.place(), heavy=True)

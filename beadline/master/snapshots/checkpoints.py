@@ -29,6 +29,7 @@ from beadline.checkpoint.ends import End
 from beadline.checkpoint.ownership.lease import Fenced
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import SharedFiles
+from beadline.common.job_status import JobStatus
 from beadline.errors import BeadlineError, EngineLostError, JobExecutionError
 from beadline.master.events import Event, NotWritten, Prepared, Published, Request, StepPublished, Written
 from beadline.master.reporting.telling import first_line
@@ -80,6 +81,8 @@ class Checkpoints:
         # Taken while the step's output was being published: whether they hold it is not known before that has ended.
         self._held_back: list[tuple[Record, Take, Snapshot, Exporter]] = []
         self._over = False
+        # Whether the job has gone on since a stop that failed, and the note of that is still in its folder.
+        self._outdated_note = False
         self._ending: tuple[Request, str] | None = None
         self._completed_steps: list[int] = []
         self._aborted_steps: list[int] = []
@@ -252,8 +255,10 @@ class Checkpoints:
         elif request is not None:
             request.give(record.stored.pointer)
         if action.kind.commits:
-            if self.stop_point is not None and not record.stops:
-                self._home.forget_stop()  # it has gone on since; a second stop has noted itself
+            if record.stops:
+                self._outdated_note = False  # a second stop has noted itself
+            elif self.stop_point is not None or self._outdated_note:
+                self._outdated_note = not self._home.forget_stop()
             self.stop_point = (action.id, record.stored.pointer) if record.stops else None
         else:
             record.taken = None
@@ -398,12 +403,20 @@ class Checkpoints:
                 self.savepoints.cancel(record.id)  # what is not complete by now is not needed any more
         self._writing.end(patience)
         self._over = True
-        return self.coordinator.stop(self._clock(), end)
+        if self._outdated_note and end.status is not JobStatus.FINISHED:
+            self._outdated_note = not self._home.forget_stop()
+        return self.coordinator.stop(self._clock(), self._end_for_checkpoints(end))
+
+    def _end_for_checkpoints(self, end: End) -> End:
+        """A note that the job was stopped counts again when there is no newer checkpoint: if it can't be removed, that
+        has to stay."""
+        outdated = self._outdated_note and end.status is not JobStatus.FINISHED
+        return End.SUSPENDED if outdated and self.coordinator.completed else end
 
     def is_resumable(self, end: End) -> bool:
         """Whether a checkpoint is left to resume from, after :meth:`close`; removes what nobody heard of and is not to
         stay."""
-        keeps = self.coordinator.settings.retention.keeps(end)
+        keeps = self.coordinator.settings.retention.keeps(self._end_for_checkpoints(end))
         left = bool(self.coordinator.completed)
         for record in self._records:
             stored = record.unheard

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 
 from beadline.checkpoint.contents.snapshot import Snapshot
-from beadline.connectors.sink import Held, StagedSink
+from beadline.checkpoint.ownership.lineage import Lineage
+from beadline.connectors.sink import Former, Held, StagedSink
 from beadline.connectors.sink_settings import MAX_STAGED
 from beadline.errors import JobExecutionError
 
@@ -60,15 +60,28 @@ def with_sink_data(snapshot: Snapshot, data: SinkData) -> Snapshot:
 def prepare(sink: StagedSink, uid: str, job: Job) -> None:
     """Tell a sink how its output is named, and where it may stage it.
 
-    Two sinks of one job may write to the same place. So may two jobs of one id, if the driver's memory is where they
-    live: no driver comes after this one, and nobody counts them.
+    Two sinks of one job may write to the same place. So may two jobs, also of one id.
     """
-    storage = job.home.storage
-    apart = "" if storage.survives_driver else uuid.uuid4().hex
-    run = xxhash.xxh3_128_hexdigest(f"{storage.job_id}|{uid}{apart}".encode())
+    storage, lineage = job.home.storage, job.home.storage.lineage
     folder = storage.output_folder(job.engine.one_machine) if sink.stages_in_job_folder else ""
     sink.settings = job.settings.sinks
-    sink.prepare(run, storage.epoch, folder)
+    former = former_drivers(lineage, storage.job_id, uid)
+    sink.prepare(_run_of(lineage.name, uid), storage.epoch, folder, lineage.driver.name, former)
+
+
+def former_drivers(lineage: Lineage, job_id: str, uid: str) -> list[Former]:
+    """The earlier drivers that had a sink, oldest first. Those that left no records named output by the job's id."""
+    nameless, adopted = lineage.driver.nameless, lineage.driver.adopted
+    found = [Former(_run_of(job_id, uid), "", epoch, adopted) for epoch in range(1, nameless + 1)]
+    for record in lineage.former:
+        if uid in record.outputs:
+            run, is_own = _run_of(record.lineage, uid), record.lineage == lineage.name
+            found.append(Former(run, record.name, record.epoch, is_own, record.outputs[uid]))
+    return found
+
+
+def _run_of(lineage: str, uid: str) -> str:
+    return xxhash.xxh3_128_hexdigest(f"{lineage}|{uid}".encode())
 
 
 class Limit:

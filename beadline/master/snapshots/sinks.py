@@ -72,6 +72,8 @@ class Sinks:
                     self._waiting.add(node.uid)
                 self._committers[node.uid] = sink.committer()
                 self._nodes[node.uid] = node.id
+        sinks = {node.uid: node.spec.sink for node in plan.nodes.values() if isinstance(node.spec, SinkSpec)}
+        storage.note_outputs({uid: sink.whereabouts() for uid, sink in sinks.items()})
         self.calls = Calls(engine, storage.job_id, plan)
         self._empty = {uid: committer.snapshot() for uid, committer in self._committers.items()}
 
@@ -370,7 +372,7 @@ class Sinks:
             if problem is not None:
                 raise SnapshotError(f"{pointer} can't be restored. Output of '{name}': {problem}")
 
-    def restore(self, data: SinkData) -> None:
+    def restore(self, data: SinkData, epoch: int | None = None) -> None:
         """Go back to a checkpoint, and publish again what it had pre-committed. No step may be under way.
 
         1. stop what is still being pre-committed or published
@@ -378,14 +380,17 @@ class Sinks:
         3. publish what it names; what was published before is left alone
         4. remove what nobody needs
 
-        A sink that is not in the checkpoint begins from the beginning.
+        A sink that is not in the checkpoint begins from the beginning; what it has published since is taken back too.
+
+        :param epoch: of the driver that took the checkpoint, if it was of this lineage
         """
         self.calls.stop()
         self._outputs.clear()
         self._final = self._last_is_taken = False
         for uid, committer in self._committers.items():
             held = data.get(uid) or self.at_start()[uid]
-            committer.restore(held["staged"], [held_of(held), self._not_visible(uid), *self._retained(uid)])
+            needed = [held_of(held), self._not_visible(uid), *self._retained(uid)]
+            committer.restore(held["staged"], needed, epoch)
             found = self.publish([(uid, committable) for committable in held["committables"]], recovering=True)
             lost = [committable for _, committable in found]
             self.promises.were_kept(uid, [each for each in held["committables"] if each not in lost])

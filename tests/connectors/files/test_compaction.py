@@ -123,10 +123,10 @@ class TestAfterACrash:
         snapshot = self.waiting(disk)
         sink = sink_of(disk, EVERY_SECOND)
         committer = sink.committer()
-        for _ in range(2):
+        for number in range(2):
             committer.restore(snapshot, [needs(snapshot)])
             checkpoint(sink, committer, (0, [3]))
-            assert disk.visible() == {"compacted-part-01234567-0-0": "1\n2\n3\n"}
+            assert disk.visible() == {f"compacted-part-01234567-0-{number}": "1\n2\n3\n"}
 
     def test_a_program_that_compacts_no_more_brings_it_out(self, disk: Shelf) -> None:
         snapshot = self.waiting(disk)

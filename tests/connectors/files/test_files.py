@@ -16,7 +16,7 @@ from beadline.checkpoint.contents.metadata import from_plain, to_plain
 from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renaming, s3
 from beadline.connectors.files.pieces import Piece
 from beadline.connectors.files.place import publish
-from beadline.connectors.sink import Committer, Held
+from beadline.connectors.sink import Committer, Former, Held
 from beadline.state.segments.files import delete_file, join, read_file
 from tests.connectors.files.conftest import Shelf
 
@@ -428,7 +428,7 @@ def test_pieces_stay_as_long_as_a_checkpoint_needs_them(sink: RowFileSink, shelf
     assert len(shelf.staged()) == 1, "the job may go back to the older one"
     committer.restore(old, [needs(old)])
     publish_all(committer, seal(committer, [], 2, True))
-    assert shelf.visible() == {"b1/part-01234567-0-0.txt": "1\n"}
+    assert shelf.visible() == {"b1/part-01234567-0-1.txt": "1\n"}
     committer.tidy([], idle=False)
     assert shelf.staged() == []
 
@@ -468,7 +468,7 @@ def test_a_fenced_driver_that_goes_back_leaves_the_next_ones_files_alone(sink: R
     """It was paused when it was about to restore, and knows nothing of the driver that has the job now."""
     fenced, successor = (replace(sink) for _ in range(2))
     fenced.prepare(sink.run, 4)
-    successor.prepare(sink.run, 5)
+    successor.prepare(sink.run, 5, former=[Former(sink.run, "", 4, True)])
     before = fenced.committer()
     before.sealed(stage(fenced, [1]), 0, False)
     snapshot = before.snapshot()
@@ -476,7 +476,7 @@ def test_a_fenced_driver_that_goes_back_leaves_the_next_ones_files_alone(sink: R
     assert shelf.visible() == {"b1/part-01234567_4-0-0.txt": "1\n3\n"}
 
     after = successor.committer()
-    after.restore(through_metadata(snapshot), [needs(snapshot)])
+    after.restore(through_metadata(snapshot), [needs(snapshot)], 4)
     after.tidy([needs(snapshot)], idle=True)
     publish_all(after, seal(after, stage(successor, [5]), 2, True))
     (ready,) = precommit(after, seal(after, stage(successor, [7]), 3, True))

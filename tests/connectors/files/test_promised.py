@@ -6,6 +6,7 @@ import pytest
 
 from beadline.connectors.files import RowFileSink
 from beadline.connectors.files.place import publish
+from beadline.connectors.sink import Former
 from tests.connectors.files.conftest import Shelf
 from tests.connectors.files.test_files import (
     bucket,
@@ -33,7 +34,7 @@ def test_a_later_driver_gives_up_what_nobody_was_promised(shelf: Shelf, ends: bo
     saved = through_metadata(before.portable_committables([promised]))
     assert len(shelf.ready()) == 2
 
-    second.prepare(RUN, 2)
+    second.prepare(RUN, 2, former=[Former(RUN, "", 1, True)])
     after = second.committer()
     after.restore(through_metadata(start), [needs(start)])
     after.tidy([needs(start)], idle=True)
@@ -60,7 +61,7 @@ def test_a_later_driver_forgets_promises_that_were_kept(shelf: Shelf) -> None:
         before.portable_committables(committables)
     publish_ready(before, kept)
     assert len(shelf.staged()) == 2
-    second.prepare(RUN, 2)
+    second.prepare(RUN, 2, former=[Former(RUN, "", 1, True)])
     after = second.committer()
     start = before.snapshot()
     after.restore(through_metadata(start), [needs(start)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -197,6 +197,7 @@ def settings_of(
 class LocalJob:
     """A job that reads what the test gives it, and takes a checkpoint when the test asks for one.
 
+    :param sinks: in place of one that writes to ``out``
     :ivar out: the folder of its output
     :ivar given: how many records it was given
     :ivar reports: of the steps that it has sealed
@@ -209,6 +210,7 @@ class LocalJob:
         parallelism: int = 1,
         given: int = 0,
         restart: RestartStrategy | None = None,
+        sinks: Sequence[RowFileSink | BulkFileSink] | None = None,
         **checkpoints: Any,
     ) -> None:
         self.folder = folder
@@ -218,7 +220,9 @@ class LocalJob:
         self.reports: list[StepReport] = []
         self.engine = TwiceEngine()
         self.master = JobMaster(
-            counting_plan(self.source, file_sink(self.out, policy), parallelism=parallelism),
+            counting_plan(
+                self.source, *([file_sink(self.out, policy)] if sinks is None else sinks), parallelism=parallelism
+            ),
             self.engine,
             settings_of(folder, self.clock, restart, **checkpoints),
             watchers=[self._hear],

@@ -228,7 +228,7 @@ def test_a_driver_that_has_no_checkpoint_yet_has_its_id_too(tmp_path: Path) -> N
 def test_a_job_with_an_id_runs_again_when_it_has_finished(tmp_path: Path) -> None:
     finished(tmp_path, job_id="orders")
     folder = tmp_path / "checkpoints" / "orders"
-    assert sorted(os.listdir(folder)) == ["ended", "fence-1", "lease-1"], "an epoch is never given twice"
+    assert sorted(os.listdir(folder)) == ["driver-1", "ended", "fence-1", "lease-1"], "an epoch is never given twice"
     with pytest.raises(JobFinishedError, match=r"job 'job' \(orders\) finished at"):
         find(tmp_path, "latest", job_id="orders")
     finished(tmp_path)
@@ -280,7 +280,7 @@ def test_a_directory_without_subfolders_is_for_one_job(tmp_path: Path) -> None:
 def test_and_for_another_one_when_that_has_finished(tmp_path: Path) -> None:
     own = {"create_subdirectory": False}
     finished(tmp_path, **own)
-    assert sorted(os.listdir(tmp_path / "checkpoints")) == ["ended", "fence-1", "lease-1"]
+    assert sorted(os.listdir(tmp_path / "checkpoints")) == ["driver-1", "ended", "fence-1", "lease-1"]
     with pytest.raises(JobFinishedError):
         find(tmp_path, "latest", **own)
     job = LocalJob(tmp_path, **own)

@@ -12,6 +12,7 @@ import pytest
 from beadline.checkpoint.contents.snapshot import SnapshotError
 from beadline.checkpoint.ends import End
 from beadline.checkpoint.settings import Retention
+from beadline.checkpoint.storage import file_system
 from tests.connectors.transactions.ledger import Ledger, abort_all, visible
 from tests.master.snapshots.drivers import FINISHED_BEFORE, KILLED, REFUSED, Trap
 from tests.master.snapshots.ledger_jobs import into_ledger
@@ -217,3 +218,77 @@ def test_a_job_that_was_cancelled_after_a_failed_stop_is_not_said_to_have_died(
     assert job.master.last_checkpoint == str(savepoint), "which commands and pages name"
     with pytest.raises(SnapshotError, match=f"ended before all output was known .* -s {savepoint}"):
         LocalJob(tmp_path, restore_path="latest")
+
+
+class NoteStays:
+    """The note can't be removed, or not even changed, for some tries."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, removing: int, changing: int) -> None:
+        self.removing, self.changing = removing, changing
+        self._drop, self._void = file_system.drop_trace, file_system.void_trace
+        monkeypatch.setattr(file_system, "drop_trace", self._fails_to_drop)
+        monkeypatch.setattr(file_system, "void_trace", self._fails_to_void)
+
+    def _fails_to_drop(self, folder: str) -> None:
+        self.removing -= 1
+        if self.removing >= 0:
+            raise OSError(5, "Input/output error", f"{folder}/ended")
+        self._drop(folder)
+
+    def _fails_to_void(self, folder: str) -> None:
+        self.changing -= 1
+        if self.changing >= 0:
+            raise OSError(5, "Input/output error", f"{folder}/ended")
+        self._void(folder)
+
+
+def gone_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> LocalJob:
+    """A job that was to stop, could not publish at first, and has a newer checkpoint."""
+    job = LocalJob(folder, job_id="orders")
+    job.step()
+    job.checkpoint()
+    job.step()
+    monkeypatch.setattr(Ledger, "commit", fails(1, OSError("the system is away for a moment"), Ledger.commit))
+    assert job.stop(folder / "savepoints").exception(20) is not None
+    until(lambda: job.master.attempt == 2, "the failure")
+    job.step()
+    job.checkpoint()
+    return job
+
+
+@pytest.mark.parametrize(("removing", "changing"), [(1, 0), (1, 1), (9, 0)])
+def test_a_note_that_could_not_be_removed_at_first_sends_nobody_to_the_savepoint(
+    removing: int, changing: int, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job was cancelled, and has no checkpoints that would show that it had gone on."""
+    NoteStays(monkeypatch, removing, changing)
+    job = gone_on(tmp_path, monkeypatch)
+    assert job.cancel() is End.CANCELLED
+    with pytest.raises(SnapshotError, match="found no checkpoint of job 'orders'"):
+        LocalJob(tmp_path, job_id="orders", restore_path="latest")
+
+
+def test_a_note_that_stays_keeps_the_checkpoint_that_outdates_it(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    NoteStays(monkeypatch, 99, 99)
+    job = gone_on(tmp_path, monkeypatch)
+    assert job.cancel() is End.CANCELLED
+    assert note_of(tmp_path) is not None
+    job = LocalJob(tmp_path, job_id="orders", restore_path="latest", given=9)
+    job.step()
+    job.checkpoint()
+    assert sorted(visible(out)) == rows(12)
+    job.cancel()
+
+
+def test_the_next_checkpoint_tries_to_remove_the_note_again(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    NoteStays(monkeypatch, 1, 1)
+    job = gone_on(tmp_path, monkeypatch)
+    assert note_of(tmp_path) is not None
+    job.step()
+    job.checkpoint()
+    assert note_of(tmp_path) is None
+    job.cancel()
