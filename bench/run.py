@@ -3,6 +3,7 @@
     python bench/run.py                       # all of Beadline's
     python bench/run.py keyed_count --pyflink .venv-pyflink/bin/python --records 4000000
     python bench/run.py small_steps state_cost
+    python bench/run.py small_steps keyed_count --engines spark resident local
     python bench/run.py windows --pyflink .venv-pyflink/bin/python --pyflink-records 100000
 
 PyFlink runs only if its interpreter is named; ``make parity-expected`` makes one.
@@ -43,22 +44,40 @@ def keyed_count(arguments: argparse.Namespace) -> None:
         data.write(small, min(arguments.records, 200_000), arguments.keys)
         data.write(part, min(arguments.records, arguments.pyflink_records), arguments.keys)
         program = str(HERE / "pyflink_keyed_count.py")
-        run = [sys.executable, "-m", "beadline.cli.main", "run", "--pyflink", program]
-        bare, ours = [], []
+        run = [sys.executable, "-m", "beadline.cli.main", "run", "--pyflink"]
+        bare: list[float] = []
+        ours: dict[str, list[float]] = {engine: [] for engine in arguments.engines}
         for _ in range(arguments.turns):
             bare.append(last_json([sys.executable, str(HERE / "bare_loop.py"), str(full)])["records_per_second"])
-            ours.append(last_json([*run, str(full), "--warm-up", str(small)])["records_per_second"])
-        bare_rate, rate = round(statistics.median(bare)), round(statistics.median(ours))
+            for engine, rates in ours.items():
+                command = [*run, "--engine", engine, program, str(full), "--warm-up", str(small)]
+                rates.append(last_json(command)["records_per_second"])
+        bare_rate = round(statistics.median(bare))
         shape = f"{arguments.records:,} records, {arguments.keys:,} keys, parallelism 2"
         print(f"keyed count, {shape}, medians of {arguments.turns} turns: {ours} beside {bare}")
         print(f"  bare Python loop, one core   {bare_rate:>10,} records/s")
-        print(f"  Beadline                     {rate:>10,} records/s   {rate / bare_rate:.2f} of the bare loop")
+        for engine, rates in ours.items():
+            named, rate = f"Beadline, {engine}", round(statistics.median(rates))
+            print(f"  {named:<28} {rate:>10,} records/s   {rate / bare_rate:.2f} of the bare loop")
+        rate = round(statistics.median(ours[arguments.engines[0]]))
         if arguments.pyflink:
             path = f"{Path(arguments.pyflink).parent}{os.pathsep}{os.environ['PATH']}"
             theirs = last_json([arguments.pyflink, program, str(part), "--warm-up", str(small)], PATH=path)
             theirs_rate = theirs["records_per_second"]
             times = f"Beadline is {rate / theirs_rate:.1f} times as fast ({theirs['records']:,} records)"
             print(f"  PyFlink, thread mode, heap   {theirs_rate:>10,} records/s   {times}")
+
+
+def small_steps(arguments: argparse.Namespace) -> None:
+    """Steps over 100 records, the engines in turns."""
+    medians: dict[str, list[float]] = {engine: [] for engine in arguments.engines}
+    for _ in range(arguments.turns if len(medians) > 1 else 1):
+        for engine, found in medians.items():
+            report = last_json([sys.executable, str(HERE / "small_steps.py")], BEADLINE_ENGINE=engine)
+            print(f"  {engine:<10} {report}", flush=True)
+            found.append(report["median_seconds"])
+    for engine, found in medians.items():
+        print(f"  {engine:<10} median of a step {1000 * statistics.median(found):.1f} ms")
 
 
 def windows(arguments: argparse.Namespace) -> None:
@@ -128,7 +147,7 @@ BENCHMARKS = {
     "keyed_count": keyed_count,
     "windows": windows,
     "session_windows": script("session_windows"),
-    "small_steps": script("small_steps"),
+    "small_steps": small_steps,
     "state_cost": script("state_cost"),
     "checkpoints": checkpoints,
     "slow_operator": slow_operator,
@@ -153,7 +172,10 @@ def main() -> None:
     )
     parser.add_argument("--records", type=int, default=4_000_000)
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--turns", type=int, default=3, help="how often keyed_count is measured, beside the bare loop")
+    parser.add_argument("--turns", type=int, default=3, help="how often keyed_count and small_steps are measured")
+    parser.add_argument(
+        "--engines", nargs="+", default=["spark"], help="for keyed_count and small_steps: spark, resident, local"
+    )
     parser.add_argument("--pyflink", help="a Python with apache-flink")
     parser.add_argument("--pyflink-records", type=int, default=4_000_000, help="how many of the records PyFlink gets")
     arguments = parser.parse_args()

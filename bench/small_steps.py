@@ -23,9 +23,9 @@ def main() -> None:
     warm = sorted(seconds[WARM_UP:])
     report = {
         "steps": len(warm),
-        "median_seconds": round(statistics.median(warm), 3),
-        "fastest": round(warm[0], 3),
-        "p90": round(warm[int(len(warm) * 0.9)], 3),
+        "median_seconds": round(statistics.median(warm), 4),
+        "fastest": round(warm[0], 4),
+        "p90": round(warm[int(len(warm) * 0.9)], 4),
     }
     print(json.dumps(report))
 

@@ -43,6 +43,7 @@ ANY = Types.PICKLED_BYTE_ARRAY()
 COMPLETED = "a-checkpoint-has-completed"
 ENGINE = "beadline.engine"
 LOCAL = {ENGINE: "local"}
+RESIDENT = {ENGINE: "resident"}
 
 
 # -- accidents

@@ -24,7 +24,7 @@ PACE = 0.00001 if NIGHTLY else 0.00005
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(7200 if NIGHTLY else 600)]
 
-ENGINES = ["local", "spark"] if NIGHTLY else ["local"]
+ENGINES = ["local", "spark", "resident"] if NIGHTLY else ["local"]
 
 
 @pytest.fixture

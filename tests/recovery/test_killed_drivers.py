@@ -13,7 +13,7 @@ from tests.nightly import NIGHTLY
 from tests.recovery.consuming import of_folder
 from tests.recovery.drivers import Driver, newest_checkpoint
 from tests.recovery.dying import POINTS
-from tests.recovery.jobs import LOCAL, STEP, differences, leftovers, visible
+from tests.recovery.jobs import LOCAL, RESIDENT, STEP, differences, leftovers, visible
 
 KILLS = 30 if NIGHTLY else 3
 PACE = 0.01
@@ -38,7 +38,8 @@ def test_a_driver_killed_at_random_moments(tmp_path: Path, drivers: list[Driver]
     seen = 0
     for kill in range(1, KILLS + 1):
         resume = "latest" if newest_checkpoint(tmp_path) else None
-        engine = {} if NIGHTLY or kill % 3 == 2 else LOCAL
+        on_spark = (RESIDENT if kill % 2 else {}) if NIGHTLY else {}
+        engine = on_spark if NIGHTLY or kill % 3 == 2 else LOCAL
         driver = Driver(tmp_path, records, PACE, resume, some_options(moments) | engine)
         drivers.append(driver)
         if kill % 3 == 2:

@@ -51,6 +51,7 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.engine = "local"
+        self.numbers = NUMBERS
         (folder / "job.py").write_text(textwrap.dedent(JOB), encoding="utf-8")
 
     def start(self, *options: str) -> subprocess.Popen[str]:
@@ -63,7 +64,7 @@ class Program:
         defined = [part for key, value in settings.items() for part in ("-D", f"{key}={value}")]
         command = [sys.executable, "-m", "beadline.cli.main", "run", "--engine", self.engine, *defined, *options]
         return subprocess.Popen(
-            [*command, "job.py", str(NUMBERS), str(KEYS)],
+            [*command, "job.py", str(self.numbers), str(KEYS)],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(Path(beadline.__file__).parents[1])},
             stderr=subprocess.PIPE,
@@ -74,7 +75,7 @@ class Program:
         return set(self.folder.glob("checkpoints/*/chk-*/_metadata"))
 
     def wait_for_checkpoint(self, process: subprocess.Popen[str], seen: set[Path]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not self.checkpoints() - seen:
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
@@ -103,10 +104,10 @@ class Program:
         return sorted((int(number), int(total)) for number, total in lines)
 
 
-def sums() -> list[tuple[int, int]]:
+def sums(numbers: int = NUMBERS) -> list[tuple[int, int]]:
     """Each number with the sum of those of its key up to it, which are an arithmetic series."""
     found = []
-    for number in range(1, NUMBERS + 1):
+    for number in range(1, numbers + 1):
         first = number % KEYS or KEYS
         found.append((number, (first + number) * ((number - first) // KEYS + 1) // 2))
     return found
@@ -137,9 +138,10 @@ def test_a_job_that_is_told_to_end_is_resumed_at_another_parallelism(program: Pr
 
 
 @pytest.mark.slow
-def test_each_engine_resumes_from_the_checkpoints_of_the_other(program: Program) -> None:
+@pytest.mark.parametrize("other", ["spark", "resident"])
+def test_each_engine_resumes_from_the_checkpoints_of_the_other(other: str, program: Program) -> None:
     assert program.interrupt(signal.SIGTERM, "-p", "2")[0] == 0
-    program.engine = "spark"
+    program.engine = other
     assert program.interrupt(signal.SIGTERM, "-p", "2", "-s", "latest")[0] == 0
     program.engine = "local"
     program.finish("-p", "2", "-s", "latest")

@@ -115,7 +115,7 @@ class Gang:
             while self._stage is Stage.GATHERING and len(self._arrived) < self.size:
                 if not self._changed.wait(_LONG) and self._stage is Stage.GATHERING:
                     _LOG.warning(
-                        "%d of %d resident workers have started in %d s; the others wait for free slots of Spark",
+                        "%d of %d resident workers have come in %d s: Spark starts the others, or has no free slot",
                         len(self._arrived),
                         self.size,
                         time.monotonic() - started,
