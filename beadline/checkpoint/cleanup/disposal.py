@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
-from beadline.checkpoint.cleanup.removal import is_state_file, remove_claimed, remove_job, remove_known
+from beadline.checkpoint.cleanup.removal import PART_FILE, is_state_file, remove_claimed, remove_job, remove_known
 from beadline.checkpoint.contents import metadata
 from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError, SnapshotKind
 from beadline.checkpoint.directory.jobs import CheckpointDirectory, Job, Trace, read_trace, trace_path, write_trace
-from beadline.checkpoint.directory.lookup import CHECKPOINT, folder_of, list_job, read_snapshot
+from beadline.checkpoint.directory.lookup import CHECKPOINT, canonical, folder_of, list_job, read_snapshot
 from beadline.checkpoint.ownership.holder import holder_of
 from beadline.graph.program import Program
 from beadline.state.segments.files import base_name, delete_file, join, parent, size_of
@@ -104,8 +105,9 @@ def claimable(files: Iterable[str], claimed: str | None = None) -> frozenset[str
     """The files that may be deleted when this job no longer needs them: those with names that Beadline makes; and of a
     folder that checkpoints of another job share, only those that none of them needs, ``claimed`` not counted."""
     by_job: dict[str, set[str]] = {}
+    anothers = cache(_is_another_snapshot)
     for path in files:
-        if is_state_file(path):
+        if is_state_file(path) and not (claimed is not None and anothers(_folder_of(path), claimed)):
             job, shared, _ = path.partition(f"/{metadata.SHARED}/")
             by_job.setdefault(job if shared else "", set()).add(path)
     own = by_job.pop("", set())
@@ -114,6 +116,17 @@ def claimable(files: Iterable[str], claimed: str | None = None) -> frozenset[str
         if all(entry.snapshot is not None for entry in others):
             own |= shared_files.difference(*(entry.snapshot.files() for entry in others if entry.snapshot is not None))
     return frozenset(own)
+
+
+def _folder_of(path: str) -> str:
+    """Of a file in a savepoint: the savepoint's."""
+    return parent(parent(parent(path))) if PART_FILE.fullmatch(base_name(path)) else parent(path)
+
+
+def _is_another_snapshot(folder: str, claimed: str) -> bool:
+    """Whether a folder is a complete snapshot and not the one that is claimed, which may be a stranger's and name any
+    file."""
+    return canonical(folder) != claimed and size_of(join(folder, metadata.METADATA)) is not None
 
 
 # -- what finished jobs leave

@@ -14,12 +14,12 @@ from beadline.checkpoint.ownership.lease import counts, files_of, is_lease_file,
 from beadline.state.segments import files
 
 STAGED = re.compile(r"\.(chk-\d{1,18}|savepoint-[0-9a-zA-Z]{1,6}-[0-9a-f]{12})\.[0-9a-f]{8}")
-# Segments are named by hashes of their content; what is being written has a dot before and a random part after.
-_SEGMENT = r"[0-9a-f]{32}(-[0-9a-f]{1,20}){0,2}\.(run|pack|state)"
+# What is being written has a dot before and a random part after.
+_SEGMENT = files.SEGMENT_NAME
 _DRAFT = r"\.draft\.[0-9a-f]{12}"
 SEGMENT_FILE = re.compile(rf"{_SEGMENT}|\.{_SEGMENT}\.[0-9a-f]{{8}}|{_DRAFT}")
 # The same for the Parquet files of a canonical savepoint.
-_PART = r"part-\d{1,9}-[0-9a-f]{32}\.parquet"
+_PART = files.PART_NAME
 PART_FILE = re.compile(rf"{_PART}|\.{_PART}\.[0-9a-f]{{8}}|{_DRAFT}")
 TEMPORARY = re.compile(
     r"\.(lease-\d{1,9}(-[0-9a-f]{8})?|(fence|beat|driver)-\d{1,9}|ended|history(-\w{1,18})?|_metadata)\.[0-9a-f]{8}"

@@ -41,7 +41,7 @@ from beadline.checkpoint.contents.snapshot import (
 from beadline.graph.program import Program
 from beadline.state.description import StateDescription
 from beadline.state.operator.handles import OperatorStateHandle, StateRef
-from beadline.state.segments.files import join, local_path, parent
+from beadline.state.segments.files import join, local_path, names_state, parent
 from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 
 METADATA = "_metadata"
@@ -168,6 +168,8 @@ def to_relative(path: str, folder: str) -> str:
 def to_absolute(name: str, folder: str) -> str:
     """Where the file is that a checkpoint in ``folder`` names."""
     if name.startswith("/") or "://" in name:
+        if not {".", ".."}.isdisjoint((local_path(name) or name).split("/")):
+            raise SnapshotError(f"it names the file {name!r}: a full path must not have '.' or '..' in it")
         return name
     if not _RELATIVE.fullmatch(name):
         raise SnapshotError(f"it names the file {name!r}, which is neither in its own tree nor a full path")
@@ -330,6 +332,10 @@ def _segment_from_json(read: dict[str, Any], folder: str) -> SegmentRef:
             raise SnapshotError(f"segment {version} has {len(inline)} bytes and should have {size}")
         return SegmentRef(version, entries, size, inline=inline, checksum=checksum, groups=groups, counted=counted)
     path = to_absolute(_str(read["path"]), folder)
+    if not names_state(path):
+        raise SnapshotError(
+            f"it names {path!r} as state, and Beadline gives no file of state such a name. Did Beadline write it?"
+        )
     offset = _int(read["offset"])
     return SegmentRef(version, entries, size, None, path, offset, checksum, groups, counted)
 

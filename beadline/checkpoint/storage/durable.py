@@ -15,7 +15,17 @@ from beadline.checkpoint.contents.snapshot import Snapshot, SnapshotError
 from beadline.connectors.files.named import NamedFile, named_files
 from beadline.errors import VersionError
 from beadline.state.disks import LOST
-from beadline.state.segments.files import identity_of, join, parent, read_file, read_segment, size_of, sync, write_file
+from beadline.state.segments.files import (
+    identity_of,
+    is_link,
+    join,
+    parent,
+    read_file,
+    read_segment,
+    size_of,
+    sync,
+    write_file,
+)
 from beadline.state.segments.version import SegmentRef, checksum_of
 
 _THREADS = 8
@@ -259,6 +269,8 @@ def _problem_of(path: str, parts: set[_Part]) -> str:
         available = size_of(path)
         if available is None:
             return "the file is missing"
+        if is_link(path):
+            return "it is a symbolic link, which may lead to anybody's file: put the file itself there"
         for offset, size, checksum in sorted(parts, key=lambda part: part[:2]):
             if available < offset + size:
                 return f"the file has {available} bytes and should have at least {offset + size}"

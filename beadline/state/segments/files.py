@@ -313,7 +313,23 @@ def delete_folder(path: str) -> None:
             shutil.rmtree(local)
 
 
-# -- names of the files of a canonical savepoint: ``<operator>/<state>/part-<number>-<hash>.parquet``
+# -- names of files of state: segments are named by hashes of their content, files of a canonical savepoint are
+# ``<operator>/<state>/part-<number>-<hash>.parquet``
+
+SEGMENT_NAME = r"[0-9a-f]{32}(-[0-9a-f]{1,20}){0,2}\.(run|pack|state)"
+PART_NAME = r"part-\d{1,9}-[0-9a-f]{32}\.parquet"
+_STATE_NAME = re.compile(f"{SEGMENT_NAME}|{PART_NAME}")
+
+
+def names_state(path: str) -> bool:
+    """Whether a file is called as Beadline calls files of state. Others are never read, merged or removed as such."""
+    return _STATE_NAME.fullmatch(base_name(path)) is not None
+
+
+def is_link(path: str) -> bool:
+    local = local_path(path)
+    return local is not None and os.path.islink(local)
+
 
 # Folders carry the names that the program gave, made safe: any file system takes them, and no reader of Parquet
 # mistakes one for a hidden folder (``_x``, ``.x``) or a partition (``a=b``).

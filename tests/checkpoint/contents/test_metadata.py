@@ -23,14 +23,15 @@ from beadline.state.segments.version import KeyedStateHandle, SegmentRef
 from tests.checkpoint.snapshots import make_snapshot
 
 FOLDER = "/data/job/chk-7"
+A, B, C = (f"{letter * 32}.run" for letter in "abc")
 PATH = FOLDER + "/_metadata"
 
 
 def sample(**changes: Any) -> Snapshot:
     segments = (
-        SegmentRef("v1", 3, 10, path="/data/job/shared/1/a.run", checksum="0011"),
-        SegmentRef("v2", 1, 4, path="/data/job/chk-7/b.run", offset=5),
-        SegmentRef("v3", 1, 2, path="/elsewhere/c.run"),
+        SegmentRef("v1", 3, 10, path=f"/data/job/shared/1/{A}", checksum="0011"),
+        SegmentRef("v2", 1, 4, path=f"/data/job/chk-7/{B}", offset=5),
+        SegmentRef("v3", 1, 2, path=f"/elsewhere/{C}"),
         SegmentRef("v4", 1, 2, inline=b"\x00\xff"),
     )
     operator = OperatorSnapshot(
@@ -77,9 +78,9 @@ def test_people_and_tools_can_read_it() -> None:
 def test_paths_in_its_own_tree_are_relative_and_move_with_it() -> None:
     data = metadata.encode(sample(), FOLDER)
     paths = [segment.get("path") for segment in json.loads(data)["snapshot"]["operators"][0]["keyed"][0]["runs"]]
-    assert paths == ["../shared/1/a.run", "b.run", "/elsewhere/c.run", None]
+    assert paths == [f"../shared/1/{A}", B, f"/elsewhere/{C}", None]
     moved = metadata.decode(data, "/new/place/chk-7/_metadata")
-    assert moved.files() == {"/new/place/shared/1/a.run", "/new/place/chk-7/b.run", "/elsewhere/c.run"}
+    assert moved.files() == {f"/new/place/shared/1/{A}", f"/new/place/chk-7/{B}", f"/elsewhere/{C}"}
 
 
 def test_relative_paths_of_object_stores_keep_their_query() -> None:
@@ -93,6 +94,40 @@ def test_relative_paths_of_object_stores_keep_their_query() -> None:
 def test_a_relative_path_does_not_leave_the_tree(name: str) -> None:
     with pytest.raises(SnapshotError, match="neither in its own tree"):
         metadata.to_absolute(name, FOLDER)
+
+
+@pytest.mark.parametrize("name", [f"/data/../etc/{A}", f"/data/./{A}", f"s3://bucket/../{A}", f"file:///a/../{A}"])
+def test_a_full_path_is_one_without_detours(name: str) -> None:
+    with pytest.raises(SnapshotError, match=r"must not have '.' or '..' in it"):
+        metadata.to_absolute(name, FOLDER)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/shadow",
+        "/home/me/.ssh/id_rsa",
+        f"/home/me/{A}x",
+        f"/home/me/.{A}.0123abcd",
+        f"/data/job/chk-7/{'a' * 31}.run",
+        "/data/job/chk-7/_metadata",
+        "s3://bucket/part-1.parquet",
+        f"s3://bucket/x?y=/{A}",
+    ],
+)
+def test_only_files_that_are_called_so_are_state(path: str) -> None:
+    """Whatever a snapshot names is read, merged, and removed when nobody needs it any more."""
+    body = json.loads(metadata.encode(sample(), FOLDER))["snapshot"]
+    body["operators"][0]["keyed"][0]["runs"][0]["path"] = path
+    with pytest.raises(SnapshotError, match="as state, and Beadline gives no file of state such a name"):
+        metadata._snapshot_from_json(body, FOLDER)
+
+
+@pytest.mark.parametrize("name", [A, f"{'0' * 32}-12.pack", f"{'0' * 32}-1-2f.state", f"part-00012-{'f' * 32}.parquet"])
+def test_these_are(name: str) -> None:
+    body = json.loads(metadata.encode(sample(), FOLDER))["snapshot"]
+    body["operators"][0]["keyed"][0]["runs"][0]["path"] = name
+    assert f"{FOLDER}/{name}" in metadata._snapshot_from_json(body, FOLDER).files()
 
 
 def test_any_changed_byte_is_refused() -> None:

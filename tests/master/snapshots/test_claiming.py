@@ -241,19 +241,47 @@ def test_a_crash_before_the_claimed_one_was_discarded_leaves_nothing_that_looks_
     assert rows_in(job.out) == rows(job.given)
 
 
-def test_names_that_are_not_ours_are_never_claimed(tmp_path: Path) -> None:
+def naming(path: Path, other: str) -> Path:
+    """The savepoint, whose one file of state is another one now."""
+    snapshot = read_snapshot(str(path))
+    run = next(iter(snapshot.files()))
+    planted = snapshot.with_segments(lambda each: replace(each, path=other) if each.path == run else each)
+    (path / "_metadata").write_bytes(metadata.encode(planted, str(path)))
+    return path
+
+
+def test_names_that_are_not_ours_are_never_state(tmp_path: Path) -> None:
     """A stranger's savepoint may name any file."""
     path = a_savepoint(tmp_path, SavepointFormatType.NATIVE)
-    run = next(file for file in read_snapshot(str(path)).files())
     treasure = tmp_path / "treasure.txt"
-    shutil.copy(run, treasure)
-    snapshot = read_snapshot(str(path))
-    planted = snapshot.with_segments(lambda each: replace(each, path=str(treasure)) if each.path == run else each)
-    (path / "_metadata").write_bytes(metadata.encode(planted, str(path)))
-    job = start(tmp_path / "new", path, **CLAIM)
-    assert str(treasure) not in job.home.claimed_files
-    merge_all(job)
+    shutil.copy(next(iter(read_snapshot(str(path)).files())), treasure)
+    naming(path, str(treasure))
+    with pytest.raises(SnapshotError, match=r"names '.*/treasure.txt' as state"):
+        start(tmp_path / "new", path, **CLAIM)
     assert treasure.exists()
-    assert not (path / "_metadata").exists()
+
+
+def test_a_link_is_no_state(tmp_path: Path) -> None:
+    path = a_savepoint(tmp_path, SavepointFormatType.NATIVE)
+    run = Path(next(iter(read_snapshot(str(path)).files())))
+    run.rename(tmp_path / "secret")
+    run.symlink_to(tmp_path / "secret")
+    with pytest.raises(SnapshotError, match="it is a symbolic link"):
+        start(tmp_path / "new", path)
+
+
+@FORMATS
+def test_files_of_another_savepoint_are_never_claimed(format: SavepointFormatType, tmp_path: Path) -> None:
+    """A stranger's savepoint may name them, and read them, but they stay."""
+    treasure = a_savepoint(tmp_path / "a", format)
+    path = a_savepoint(tmp_path / "b", format)
+    run = next(iter(read_snapshot(str(path)).files()))
+    same = Path(str(treasure), *Path(run).relative_to(path).parts[:-1], Path(run).name)
+    shutil.copy(run, same)
+    before = all_files(treasure)
+    job = start(tmp_path / "new", naming(path, str(same)), **CLAIM)
+    assert str(same) not in job.home.claimed_files
+    merge_all(job)
     assert job.finish() is End.FINISHED
+    assert all_files(treasure) == before
     assert rows_in(job.out) == rows(job.given)
