@@ -2,56 +2,54 @@
 
 Immutable values stay as they are. Mutable ones become :class:`Frozen`: their pickle, so that no reference kept by
 user code reaches the store, and the first touch in a step (:func:`thaw`) copies. Dataclasses and named tuples are
-pickled by the names of their fields (:mod:`beadline.state.named`).
+pickled by the names of their fields (:mod:`beadline.state.named`), values of NumPy as type, shape and bytes
+(:mod:`beadline.state.arrays`).
 
 Unpickling resolves only plain data types from a fixed list, classes of the job's own modules, and classes that the user
-registered: a stranger's checkpoint can't run code.
+registered. Bytes of unknown origin are looked at before they are loaded (:mod:`beadline.state.pickles`), so that
+nothing else happens than that plain data are made, and instances of these classes.
 """
 
 from __future__ import annotations
 
+import array
+import collections
+import copyreg
+import datetime
+import decimal
+import fractions
+import importlib
 import io
 import pickle
-from collections.abc import Collection, Iterable
+import sys
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
 import cloudpickle
 
-from beadline.errors import SerializationError
+from beadline.api.windows.trigger import TriggerResult
+from beadline.api.windows.window import CountWindow, GlobalWindow, TimeWindow
+from beadline.common.time import Duration, Instant, Time
+from beadline.common.types import Row, RowKind, new_row
+from beadline.errors import BeadlineError, SerializationError
+from beadline.state import arrays
+from beadline.state.arrays import Draft
 from beadline.state.named import MAKERS, Absent, Reducers, RowMakers
+from beadline.state.pickles import PLAIN, Findings, Name
+from beadline.state.pickles import check as check_pickle
 
 ATOMS = frozenset({str, int, float, bool, bytes, complex, type(None)})
 
-_PLAIN: dict[str, frozenset[str]] = {
-    "builtins": frozenset(
-        {"set", "frozenset", "bytearray", "complex", "range", "slice", "int", "float", "str", "bytes", "bool"}
-        | {"list", "tuple", "dict", "object"}
-    ),
-    "collections": frozenset({"OrderedDict", "defaultdict", "deque", "Counter"}),
-    "datetime": frozenset({"date", "time", "datetime", "timedelta", "timezone"}),
-    "zoneinfo": frozenset({"ZoneInfo"}),
-    "decimal": frozenset({"Decimal"}),
-    "fractions": frozenset({"Fraction"}),
-    "uuid": frozenset({"UUID", "SafeUUID"}),
-    "array": frozenset({"array", "_array_reconstructor"}),
-    "numpy": frozenset({"ndarray", "dtype"}),
-    "numpy._core.multiarray": frozenset({"_reconstruct", "scalar"}),
-    "numpy.core.multiarray": frozenset({"_reconstruct", "scalar"}),
-    "numpy._core.numeric": frozenset({"_frombuffer"}),
-    "beadline.common.types": frozenset({"new_row"}),
-    "beadline.state.codec": frozenset({"Frozen"}),
-    "beadline.state.key_groups": frozenset({"BoxedKey"}),
-}
-_PLAIN_PACKAGES = ("beadline.common", "beadline.api.windows")
 _NAMED = "beadline.state.named"
 _SMALL = 1 << 20  # the memo of a larger value would stay in memory
 
 _job_modules: set[str] = {"__main__"}
 _registered: set[tuple[str, str]] = set()
-_plain_found: dict[tuple[str, str], Any] = {}
 
 
 class Frozen(bytes):
@@ -82,21 +80,14 @@ def trust_also(modules: Iterable[str], registered: Iterable[tuple[str, str]]) ->
 
 
 def is_trusted(module: str, name: str) -> bool:
-    return _is_named(module, name) or _is_below(module, (*_job_modules, *_PLAIN_PACKAGES))
-
-
-def _is_named(module: str, name: str) -> bool:
-    return name in _PLAIN.get(module, ()) or (module, name) in _registered
+    return (module, name) in PLAIN or (module, name) in _registered or _is_below(module, _job_modules)
 
 
 def _is_below(module: str, roots: Iterable[str]) -> bool:
     return any(module == root or module.startswith(root + ".") for root in roots)
 
 
-def _is_own_class(found: Any) -> bool:
-    """Whether what a trusted module names is a class of such a module: the module may import ``os`` as well, and any
-    function in it leads to the builtins."""
-    return isinstance(found, type) and _is_below(found.__module__, (*_job_modules, *_PLAIN_PACKAGES))
+# -- what pickles refer to
 
 
 def _zone_maker(owner: Any, name: str) -> Any:
@@ -106,47 +97,210 @@ def _zone_maker(owner: Any, name: str) -> Any:
     raise SerializationError(f"state refers to the attribute {name!r} of {owner!r}, which is not plain data")
 
 
+def _plain_objects() -> dict[Name, Any]:
+    found: dict[Name, Any] = {
+        ("builtins", "getattr"): _zone_maker,
+        ("array", "_array_reconstructor"): array._array_reconstructor,  # type: ignore[attr-defined]
+        ("beadline.common.types", "new_row"): new_row,
+        (__name__, "Frozen"): Frozen,
+        **{(arrays.__name__, name): maker for name, maker in arrays.MAKERS.items()},
+    }
+    builtin = (
+        complex,
+        range,
+        slice,
+        bytearray,
+        set,
+        frozenset,
+        object,
+        list,
+        tuple,
+        dict,
+        int,
+        float,
+        str,
+        bytes,
+        bool,
+    )
+    standard = (
+        *(collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter),
+        *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone),
+        *(ZoneInfo, decimal.Decimal, fractions.Fraction, uuid.UUID, uuid.SafeUUID, array.array),
+    )
+    own = (Row, RowKind, Duration, Instant, Time, TimeWindow, CountWindow, GlobalWindow, TriggerResult)
+    for cls in (*builtin, *standard, *own):
+        found[cls.__module__, cls.__qualname__] = cls
+    return found
+
+
+_plain: dict[Name, Any] = {}
+
+
+def _resolve(module: str, name: str, makers: dict[str, Callable[..., Any]] = MAKERS) -> Any:
+    """The class or function that a pickle names."""
+    found = _plain.get((module, name))
+    if found is not None:
+        return found
+    if module == _NAMED and name in makers:
+        return makers[name]
+    if not _plain:
+        _plain.update(_plain_objects())
+        return _resolve(module, name, makers)
+    if (module, name) in arrays.OLD:
+        raise _NamesNumpy
+    if (module, name) == ("beadline.state.key_groups", "BoxedKey"):
+        from beadline.state.key_groups import BoxedKey
+
+        return _plain.setdefault((module, name), BoxedKey)
+    if (module, name) in _registered or _is_below(module, _job_modules):
+        found = _class_named(module, name)
+        if (module, name) in _registered or _is_own_class(found):
+            _refuse_raw_memory(found)
+            return found
+    raise SerializationError(
+        f"state refers to {module}.{name}, which is neither plain data nor a class that this job defines. "
+        f"If it is yours, call beadline.register_state_class({name.rpartition('.')[2]}) before the job starts."
+    )
+
+
+def _class_named(module: str, name: str) -> Any:
+    try:
+        found: Any = importlib.import_module(module) if module not in sys.modules else sys.modules[module]
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise SerializationError(
+            f"state refers to {module}.{name}, which no longer exists. If you renamed it, keep the old name "
+            f"as an alias ({name.rpartition('.')[2]} = …)"
+        ) from error
+    return found
+
+
+def _is_own_class(found: Any) -> bool:
+    """Whether what a trusted module names is a class of such a module: the module may import ``os`` as well, and any
+    function in it leads to the builtins."""
+    return isinstance(found, type) and _is_below(found.__module__, _job_modules)
+
+
+@lru_cache(maxsize=1000)
+def _refuse_raw_memory(cls: type) -> None:
+    """Instances of some classes are made over bytes that are taken for addresses, and classes are made of names."""
+    for base in cls.__mro__:
+        if base is type or base.__module__.partition(".")[0] in ("numpy", "ctypes", "_ctypes"):
+            raise SerializationError(
+                f"state holds {cls.__module__}.{cls.__qualname__}, which is a subclass of {base.__module__}."
+                f"{base.__qualname__}: such values can't be restored safely. Keep plain values or plain arrays in state"
+            )
+
+
+# -- bytes of unknown origin
+
+
+def check(data: bytes | memoryview) -> Findings:
+    """Look at a pickle that somebody else may have written. After that, :func:`loads_own` may load it, and
+    :func:`thaw` what is frozen in it.
+
+    :raises SerializationError: it is not the pickle of data
+    """
+    findings = check_pickle(data)
+    for name in findings.called | findings.made:
+        if is_trusted(*name):
+            _check_use(name, findings)
+    return findings
+
+
+def _check_use(name: Name, findings: Findings) -> None:
+    """Whether pickle makes instances of a class like this. A class that can't be found here can't be loaded either."""
+    try:
+        cls = _resolve(*name)
+    except SerializationError:
+        return
+    its_own = (
+        cls.__reduce_ex__ is not object.__reduce_ex__
+        or cls.__reduce__ is not object.__reduce__
+        or cls in copyreg.dispatch_table
+    )
+    takes = hasattr(cls, "__getnewargs__") or hasattr(cls, "__getnewargs_ex__")
+    if issubclass(cls, Enum) and (name in findings.made or name in findings.filled):
+        problem = "gives a member of an enumeration another content"
+    elif name in findings.called and not its_own:
+        problem = "calls it with arguments, and its instances are not pickled so"
+    elif name in findings.made_of and not (its_own or takes):
+        problem = "makes an instance of arguments, and its instances are not pickled so"
+    else:
+        return
+    raise SerializationError(
+        f"a pickle that names {'.'.join(name)} is refused: it {problem}. Somebody has made it by hand: use another "
+        "checkpoint or savepoint"
+    )
+
+
+class _NamesNumpy(Exception):
+    """A pickle names functions of NumPy, for which drafts stand."""
+
+
 class _StateUnpickler(pickle.Unpickler):
-    makers = MAKERS
+    def find_class(self, module: str, name: str) -> Any:
+        return _resolve(module, name)
+
+
+class _NamesClass(Exception):
+    """A pickle names a class or function."""
+
+
+class _NamelessUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise _NamesClass
+
+
+class _PatientUnpickler(pickle._Unpickler):
+    """Knows drafts of values of NumPy, and puts the values in their places."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+    stack: list[Any]
+    memo: dict[int, Any]
+
+    def __init__(self, data: bytes | memoryview, find: Callable[[str, str], Any]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._find = find
+        self._places: dict[int, int] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        found = _plain_found.get((module, name))
-        if found is not None:
-            return found
-        if module == _NAMED and name in self.makers:
-            return self.makers[name]
-        if (module, name) == ("builtins", "getattr"):
-            return _zone_maker
-        if is_trusted(module, name):
-            try:
-                found = super().find_class(module, name)
-            except (ImportError, AttributeError) as error:
-                raise SerializationError(
-                    f"state refers to {module}.{name}, which no longer exists. If you renamed it, keep the old name "
-                    f"as an alias ({name.rpartition('.')[2]} = …)"
-                ) from error
-            if name in _PLAIN.get(module, ()):
-                _plain_found[module, name] = found
-            if _is_named(module, name) or _is_own_class(found):
-                return found
-        raise SerializationError(
-            f"state refers to {module}.{name}, which is neither plain data nor a class that this job defines. "
-            f"If it is yours, call beadline.register_state_class({name.rpartition('.')[2]}) before the job starts."
-        )
+        old = arrays.OLD.get((module, name))
+        return self._find(module, name) if old is None else old
+
+    def load_memoize(self) -> None:
+        if isinstance(self.stack[-1], Draft):
+            self._places[id(self.stack[-1])] = len(self.memo)
+        self.memo[len(self.memo)] = self.stack[-1]
+
+    def load_build(self) -> None:
+        draft = self.stack[-2]
+        if not isinstance(draft, Draft):
+            super().load_build()  # type: ignore[misc]
+            return
+        made = draft.finished(self.stack.pop())
+        self.stack[-1] = made
+        place = self._places.pop(id(draft), None)
+        if place is not None:
+            self.memo[place] = made
+
+    dispatch[pickle.MEMOIZE[0]] = load_memoize
+    dispatch[pickle.BUILD[0]] = load_build
 
 
-class _WrittenUnpickler(_StateUnpickler):
+class _WrittenUnpickler(pickle.Unpickler):
     """Gives values as they were written: instances of classes that are gone or have changed become rows."""
 
     def __init__(self, data: bytes, rows: RowMakers) -> None:
         super().__init__(io.BytesIO(data))
+        self._data = data
         self._rows = rows
-        self.makers = rows.by_name
         self._absent: list[Absent] = []
 
     def find_class(self, module: str, name: str) -> Any:
         try:
-            return super().find_class(module, name)
+            return _resolve(module, name, self._rows.by_name)
         except SerializationError:
             if not self._rows.is_for(module, name):
                 raise
@@ -155,7 +309,11 @@ class _WrittenUnpickler(_StateUnpickler):
 
     def load(self) -> Any:
         try:
-            value = super().load()
+            try:
+                value = super().load()
+            except _NamesNumpy:
+                self._absent.clear()
+                value = _PatientUnpickler(self._data, self.find_class).load()
         except (pickle.UnpicklingError, TypeError):
             if not self._absent:
                 raise
@@ -187,8 +345,44 @@ _picklers: list[_StatePickler] = []
 
 
 def loads(data: bytes | memoryview) -> Any:
-    """Unpickle state, resolving trusted classes only."""
-    return _StateUnpickler(io.BytesIO(data)).load()
+    """Unpickle state that somebody else may have written.
+
+    :raises SerializationError: it is not the pickle of data, or can't be loaded
+    """
+    check(data)
+    try:
+        return loads_own(data)
+    except BeadlineError:
+        raise
+    except Exception as error:
+        raise _unloadable(data, error) from error
+
+
+def _unloadable(data: bytes | memoryview, error: Exception) -> SerializationError:
+    """Also for what a class' own code raises."""
+    return SerializationError(
+        f"a pickle of {len(data)} bytes can't be loaded: {type(error).__name__}: {str(error)[:500]}. It is damaged, or "
+        "was written by another version of a class"
+    )
+
+
+def loads_rows(data: bytes) -> Any:
+    """Unpickle rows that are staged for a system outside, which a snapshot of somebody else may have brought along.
+    Most name no class at all, so that nothing can be called; they are not looked at first, which takes longer."""
+    try:
+        return _NamelessUnpickler(io.BytesIO(data)).load()
+    except _NamesClass:
+        return loads(data)
+    except Exception as error:
+        raise SerializationError(f"staged rows can't be loaded: {type(error).__name__}: {error}") from error
+
+
+def loads_own(data: bytes | memoryview) -> Any:
+    """Unpickle state that this job itself wrote, or that was checked when it was read. Trusted classes only."""
+    try:
+        return _StateUnpickler(io.BytesIO(data)).load()
+    except _NamesNumpy:
+        return _PatientUnpickler(data, _resolve).load()
 
 
 def dumps(value: Any) -> bytes:
@@ -249,8 +443,15 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """A value that user code may hold and change."""
-    return loads(value) if value.__class__ is Frozen else value
+    """A value that user code may hold and change. What is frozen in a segment was checked when that was read."""
+    if value.__class__ is not Frozen:
+        return value
+    try:
+        return loads_own(value)
+    except BeadlineError:
+        raise
+    except Exception as error:
+        raise _unloadable(value, error) from error
 
 
 def thaw_as_written(value: Any, only: frozenset[tuple[str, str]] | None = None) -> Any:
@@ -261,7 +462,15 @@ def thaw_as_written(value: Any, only: frozenset[tuple[str, str]] | None = None) 
     """
     if value.__class__ is not Frozen:
         return value
-    return loads(value) if only is not None and not only else _WrittenUnpickler(value, _row_makers(only)).load()
+    if only is not None and not only:
+        return loads(value)
+    check(value)
+    try:
+        return _WrittenUnpickler(value, _row_makers(only)).load()
+    except BeadlineError:
+        raise
+    except Exception as error:
+        raise _unloadable(value, error) from error
 
 
 _row_makers = lru_cache(maxsize=100)(RowMakers)

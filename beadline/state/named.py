@@ -20,12 +20,14 @@ from beadline.common._types.base import shorten
 from beadline.common._types.classes import DATACLASS, NAMED_TUPLE, default_makers, kind_of, new_instance
 from beadline.common.types import Row, new_row
 from beadline.errors import SerializationError
+from beadline.state.arrays import reducer_of
 
 Reducer = Callable[[Any], Any]
 
 HOOK = "__migrate_state__"
 _PROTOCOL = 5
 _KEEP = "Keep it as it was, or declare the state with Types.CLASS(…) before and after the change"
+_DEFAULT: Reducer = methodcaller("__reduce_ex__", _PROTOCOL)
 _new = object.__new__
 _set = object.__setattr__
 # A dataclass with slots gets these two unless it has its own.
@@ -40,7 +42,7 @@ class Reducers(dict[type, Reducer]):
             raise KeyError(cls)  # a class with a metaclass: the pickler refers to it by name
         if len(self) > 1000:
             self.clear()  # notebooks make new classes with every run
-        reducer = copyreg.dispatch_table.get(cls) or _reducer(cls) or methodcaller("__reduce_ex__", _PROTOCOL)
+        reducer = copyreg.dispatch_table.get(cls) or reducer_of(cls) or _reducer(cls) or _DEFAULT
         self[cls] = reducer
         return reducer
 

@@ -21,7 +21,7 @@ from beadline.errors import BeadlineError, KeyEncodingError, SerializationError,
 from beadline.runtime.short_tasks.exporting import Export, Exported, KeyedExport, export
 from beadline.state.access.backend import PROCESSING_TIMERS
 from beadline.state.cells import Maker, maker_of
-from beadline.state.codec import dumps, freeze, loads
+from beadline.state.codec import dumps, freeze, loads_own
 from beadline.state.description import StateDescription
 from beadline.state.heap.tables import TABLE_KINDS
 from beadline.state.key_groups import (
@@ -326,7 +326,7 @@ class _Writing:
             self.flush()
             self._part, self._first = part, key_group
         self._group = key_group
-        kind, namespaced, slot, change = loads(payload)
+        kind, namespaced, slot, change = loads_own(payload)
         held = self._content.get(table)
         if held is None:
             held = self._content[table] = TableChanges(kind, namespaced, {}, self._ttl.get(table))

@@ -167,7 +167,8 @@ def _touched(pair: Pair, name: str) -> tuple[set[Any], list[range]]:
     groups: set[int] = set()
     for segment in pair.differing or ():
         counting = segment.restricted(pair.newer.groups).key_groups
-        for table, part in open_segment(partial(read_range, segment), segment.size, repr(segment)).parts(counting):
+        reader = open_segment(partial(read_range, segment), segment.size, repr(segment), segment.is_own)
+        for table, part in reader.parts(counting):
             if table == name:
                 slots.update(part.changes)
                 for slot in part.changes:

@@ -213,7 +213,7 @@ def _snapshot_from_json(read: dict[str, Any], folder: str) -> Snapshot:
         operators=tuple(_operator_from_json(operator, folder) for operator in read["operators"]),
         kind=SnapshotKind(read["kind"]),
         unaligned=bool(read["unaligned"]),
-        in_flight={uid: from_plain(position) for uid, position in read["in_flight"].items()},
+        in_flight={uid: _dict(from_plain(position)) for uid, position in read["in_flight"].items()},
         counters={name: _int(count) for name, count in read["counters"].items()},
         epoch=_int(read["epoch"]),
         lineage=_str(read.get("lineage", "")),
@@ -267,9 +267,9 @@ def _operator_from_json(read: dict[str, Any], folder: str) -> OperatorSnapshot:
         max_parallelism=_int(read["max_parallelism"]),
         state_descriptions=tuple(_description_from_json(state) for state in read["states"]),
         key_type=_str(read.get("key_type", "")),
-        position=from_plain(read["position"]),
+        position=None if read["position"] is None else _dict(from_plain(read["position"])),
         finished=bool(read["finished"]),
-        parts=from_plain(read.get("parts", {})),
+        parts=_dict(from_plain(read.get("parts", {}))),
         committables=from_plain(read["committables"]),
         next_timers=tuple(None if timer is None else _int(timer) for timer in read["next_timers"]),
         locals=locals_,
@@ -312,6 +312,8 @@ def _segment_to_json(segment: SegmentRef, folder: str) -> dict[str, Any]:
         written["groups"] = list(segment.groups)
     if segment.counted is not None:
         written["counted"] = segment.counted
+    if not segment.is_own:
+        written["foreign"] = True
     if segment.inline is not None:
         written["inline"] = base64.b64encode(segment.inline).decode()
     else:
@@ -326,27 +328,34 @@ def _segment_from_json(read: dict[str, Any], folder: str) -> SegmentRef:
     checksum = _str(read["checksum"]) if "checksum" in read else None
     groups = (_int(read["groups"][0]), _int(read["groups"][1])) if "groups" in read else None
     counted = _int(read["counted"]) if "counted" in read else None
+    foreign = True if "foreign" in read else None
     if "inline" in read:
         inline = base64.b64decode(read["inline"], validate=True)
         if len(inline) != size:
             raise SnapshotError(f"segment {version} has {len(inline)} bytes and should have {size}")
-        return SegmentRef(version, entries, size, inline=inline, checksum=checksum, groups=groups, counted=counted)
+        return SegmentRef(version, entries, size, inline, None, 0, checksum, groups, counted, foreign)
     path = to_absolute(_str(read["path"]), folder)
     if not names_state(path):
         raise SnapshotError(
             f"it names {path!r} as state, and Beadline gives no file of state such a name. Did Beadline write it?"
         )
     offset = _int(read["offset"])
-    return SegmentRef(version, entries, size, None, path, offset, checksum, groups, counted)
+    return SegmentRef(version, entries, size, None, path, offset, checksum, groups, counted, foreign)
 
 
 def _int(value: Any) -> int:
     if value.__class__ is not int:
-        raise SnapshotError(f"a whole number should be there, not {value!r}")
+        raise SnapshotError(f"a whole number should be there, not {str(value)[:200]}")
     return int(value)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    if value.__class__ is not dict:
+        raise SnapshotError(f"an object should be there, not {str(value)[:200]}")
+    return dict(value)
 
 
 def _str(value: Any) -> str:
     if value.__class__ is not str:
-        raise SnapshotError(f"a text should be there, not {value!r}")
+        raise SnapshotError(f"a text should be there, not {str(value)[:200]}")
     return str(value)

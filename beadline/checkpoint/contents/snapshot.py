@@ -139,6 +139,11 @@ class Snapshot:
         """How many bytes of state it refers to or holds."""
         return sum(operator.subtask_size(i) for operator in self.operators for i in range(operator.parallelism))
 
+    def as_own(self) -> Snapshot:
+        """The same, known to be the job's: the bytes of its state need not be checked whenever they are read, but for
+        what it has taken over from other jobs."""
+        return self.with_segments(lambda segment: replace(segment, foreign=segment.foreign is True))
+
     def files(self) -> frozenset[str]:
         """The files that it needs."""
         return frozenset(segment.path for segment in self.segments if segment.path is not None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beadline.connectors.files.pieces import Piece, content_of
-from beadline.state.codec import dumps, loads
+from beadline.state.codec import dumps, loads_rows
 
 _LENGTH = struct.Struct(">I")
 _ROWS = 5000
@@ -36,7 +36,7 @@ def unpacked(pieces: list[Piece]) -> Iterator[list[Any]]:
             end = start + _LENGTH.size + length
             if end > len(buffered):
                 break
-            yield loads(buffered[start + _LENGTH.size : end])
+            yield loads_rows(buffered[start + _LENGTH.size : end])
             start = end
         buffered = buffered[start:]
     if buffered:

@@ -87,6 +87,8 @@ class Home:
                     assert self.start is not None
                     accept(self.pointer, self.start)
             self.storage.begin(job_name, self._program)
+            if beginning.own and self.start is not None:
+                self.start = self.start.as_own()
         except BaseException:
             self.leave()
             raise
@@ -143,8 +145,9 @@ class Home:
         return bool(folder) and path.startswith(folder + "/")
 
     def read(self, pointer: str) -> Snapshot:
-        """A checkpoint of the job, or the snapshot that it has claimed."""
-        return read_snapshot(pointer) if pointer == self.claimed else self.storage.read(pointer)
+        """A checkpoint of the job, or the snapshot that it has claimed. What lies in the job's own folder was written
+        by the job: nobody else puts anything there."""
+        return read_snapshot(pointer) if pointer == self.claimed else self.storage.read(pointer).as_own()
 
     # -- removing
 

@@ -10,12 +10,14 @@ import xxhash
 
 from beadline.checkpoint.contents.snapshot import OperatorSnapshot, Snapshot, SnapshotError
 from beadline.checkpoint.coordinator.actions import Take
+from beadline.errors import SerializationError
 from beadline.graph.plan import Plan, PlanNode
 from beadline.master.upgrade.comparison import no_operator_for
 from beadline.master.upgrade.compatibility import check_declared, has_state
 from beadline.master.upkeep.handles import StateBook
 from beadline.master.upkeep.parts import Parts
 from beadline.runtime.messages import SubtaskAck, SubtaskInput
+from beadline.state.codec import check
 from beadline.state.description import StateDescription, text_of
 from beadline.state.key_groups import key_group_range
 from beadline.state.operator.handles import redistribute_handles
@@ -176,6 +178,7 @@ class Truth:
                         )
                     )
                 )
+            check_pickles(held)
             if same_graph:
                 self._locals.update(_by_subtask(node, held.locals))
             self.parts.restore(node.id, held.parts, same_graph)
@@ -235,6 +238,19 @@ def _rescaled(root: KeyedStateHandle, groups: range, held: OperatorSnapshot) -> 
             version = next_version(handle.version, repr(part.content).encode())
             handle = handle.plus(replace(part, version=version))
     return handle
+
+
+def check_pickles(held: OperatorSnapshot) -> None:
+    """What operators load in each step is looked at once. Keyed and operator state is, where it is read."""
+    parts = [part.get("own") for part in held.parts.values() if isinstance(part, dict)]
+    for data in (*held.locals, *parts):
+        if data is not None:
+            try:
+                if data.__class__ is not bytes:
+                    raise SerializationError(f"{data!r} is no pickle")
+                check(data)
+            except SerializationError as error:
+                raise SnapshotError(f"operator '{held.name}' (uid {held.uid}) can't be restored: {error}") from error
 
 
 def _check_claimed(snapshot: Snapshot, plan: Plan, ignore_unclaimed: bool) -> None:

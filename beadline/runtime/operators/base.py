@@ -23,7 +23,7 @@ from beadline.runtime.functions.printed import Printed
 from beadline.runtime.functions.states import FunctionStates
 from beadline.runtime.messages import StepHeader, SubtaskAck, SubtaskInput
 from beadline.state.access.backend import KeyedBackend
-from beadline.state.codec import dumps, loads
+from beadline.state.codec import dumps, loads_own
 from beadline.state.description import KEYED, OPERATOR, StateDescription
 from beadline.state.store import Store
 
@@ -115,7 +115,7 @@ class Operator(Generic[SpecT]):
         if self._untouched is None:
             self._untouched = pickle.dumps(self.snapshot(), 5)
         if start.local is not None:
-            gate, own = loads(start.local)
+            gate, own = loads_own(start.local)
             self.gate.restore(gate)
             self.restore(own)
         else:

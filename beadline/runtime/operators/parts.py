@@ -23,7 +23,7 @@ from beadline.runtime.operators.timestamps import (
     TimestampsOperator,
     set_fields,
 )
-from beadline.state.codec import dumps, freeze, loads, thaw
+from beadline.state.codec import dumps, freeze, loads_own, thaw
 from beadline.state.store import Store
 
 
@@ -178,7 +178,7 @@ class TimestampsByPart(TimestampsOperator):
         lane = Lane(self._header.now)
         if state is not None:
             lane.watermark = state.watermark
-            lane.highest, lane.active_at, lane.silent, lane.marked, fields = loads(state.own)
+            lane.highest, lane.active_at, lane.silent, lane.marked, fields = loads_own(state.own)
         self._set_fields(lane, None if state is None else fields)
         return lane
 

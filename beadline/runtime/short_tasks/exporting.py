@@ -136,7 +136,7 @@ def _description_of(name: str, table: TableChanges, declared: StateDescription |
 
 
 def _export_state(request: StateExport) -> SegmentRef:
-    content = decode(read_segment(request.part), where=repr(request.part))
+    content = decode(read_segment(request.part), repr(request.part), request.part.is_own)
     declared = request.description
     if declared is None or declared.kind != content.mode:
         declared = StateDescription(request.name, content.mode, scope=OPERATOR)

@@ -40,7 +40,7 @@ class HeapStore(Store):
             elif segment.path is not None and large:
                 self._load(segment, groups)
             else:
-                self._apply(decode_segment(read_segment(segment), groups, where=repr(segment)))
+                self._apply(decode_segment(read_segment(segment), groups, repr(segment), segment.is_own))
             self.version = segment.version
         # What is still pending was made by tries that were never sealed.
         self._pending.clear()
@@ -50,7 +50,8 @@ class HeapStore(Store):
         """Take a large segment block by block, so that it is never in memory together with its result."""
         # A store that took a part of it has no version.
         self.version = ""
-        for name, table in open_segment(partial(read_range, segment), segment.size, repr(segment)).parts(groups):
+        reader = open_segment(partial(read_range, segment), segment.size, repr(segment), segment.is_own)
+        for name, table in reader.parts(groups):
             self._apply({name: table})
 
     def _apply(self, content: SegmentContent) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import xxhash
 
 from beadline.errors import VersionError
-from beadline.state.codec import dumps, loads
+from beadline.state.codec import dumps, loads, loads_own
 from beadline.state.key_groups import subtask_of_key_group
 from beadline.state.segments.files import SegmentFiles, read_segment
 from beadline.state.segments.segment import PARQUET_MAGIC
@@ -56,8 +56,12 @@ def encode(content: StateContent) -> bytes:
     return b"".join((_MAGIC, xxhash.xxh3_64_digest(payload), payload))
 
 
-def decode(data: bytes, where: str = "operator state") -> StateContent:
-    """The content of a state, as :func:`encode` or a savepoint's Parquet file has it. ``where`` names it in errors."""
+def decode(data: bytes, where: str = "operator state", own: bool = False) -> StateContent:
+    """The content of a state, as :func:`encode` or a savepoint's Parquet file has it.
+
+    :param where: names it in errors
+    :param own: the job itself has written it, so that what it holds need not be checked
+    """
     if data[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
         from beadline.state.parquet.operator_columns import read_operator_state
 
@@ -67,7 +71,13 @@ def decode(data: bytes, where: str = "operator state") -> StateContent:
     payload = memoryview(data)[_HEAD:]
     if xxhash.xxh3_64_digest(payload) != data[len(_MAGIC) : _HEAD]:
         raise VersionError(f"{where}: the checksum is wrong")
-    mode, items = loads(payload)
+    found = loads_own(payload) if own else loads(payload)
+    if found.__class__ is not tuple or len(found) != 2 or found[1].__class__ is not list or found[0] not in MODES:
+        raise VersionError(f"{where} does not hold a mode and a list of elements")
+    mode, items = found
+    pair = {BROADCAST: tuple, KEYED_RAW: tuple}.get(mode)
+    if pair is not None and not all(item.__class__ is pair and len(item) == 2 for item in items):
+        raise VersionError(f"{where} is {mode} state whose elements are not pairs")
     return StateContent(mode, items)
 
 
@@ -255,7 +265,7 @@ def read_ref(ref: StateRef) -> StateContent:
 
 
 def read_part(part: SegmentRef, mode: str) -> list[Any]:
-    content = decode(read_segment(part), where=repr(part))
+    content = decode(read_segment(part), repr(part), part.is_own)
     if content.mode != mode:
         raise VersionError(f"{part!r} holds a {content.mode} state, its handle says {mode}")
     return content.items

@@ -8,8 +8,6 @@ A column takes what the declared type means and nothing else: an ``int`` where a
 from __future__ import annotations
 
 import datetime as dt
-import io
-import pickle
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beadline.common.time import Instant
-from beadline.state.codec import Frozen, dumps, freeze, is_immutable, loads, thaw, thaw_as_written
+from beadline.state.codec import Frozen, check, dumps, freeze, is_immutable, loads, thaw, thaw_as_written
 
 _NONE = type(None)
 _MICROS = 1_000_000
@@ -26,6 +24,7 @@ _LONGEST = 1 << 63
 _TOO_LARGE = 10**38
 # What a pickle of a list, dict or set begins with, after its version and its frame.
 _MUTABLE = frozenset(b"]}\x8f")
+_IMMUTABLE = frozenset({("builtins", "complex")})
 _FRAMED, _FIRST = b"\x80\x05\x95", 11
 
 
@@ -224,21 +223,8 @@ def pickled(value: Any) -> bytes:
 def as_kept(data: bytes) -> Any:
     """What a store keeps of a pickled value. Only plain values are unpickled for it: code that passes instances on
     need not know their classes."""
-    if data[:3] == _FRAMED and data[_FIRST] in _MUTABLE:
+    findings = check(data)
+    if (data[:3] == _FRAMED and data[_FIRST] in _MUTABLE) or not findings.names <= _IMMUTABLE:
         return Frozen(data)
-    try:
-        value = _PlainUnpickler(io.BytesIO(data)).load()
-    except _NotPlain:
-        return Frozen(data)
+    value = loads(data)
     return value if is_immutable(value) else Frozen(data)
-
-
-class _NotPlain(Exception):
-    """A pickle refers to a class."""
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("builtins", "complex"):
-            return complex
-        raise _NotPlain

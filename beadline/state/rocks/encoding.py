@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from beadline.errors import KeyEncodingError
-from beadline.state.codec import Frozen, dumps, loads
+from beadline.state.codec import Frozen, dumps, loads_own
 from beadline.state.key_groups import encode_indexed, encode_key, hash_encoded
 
 Encode = Callable[[Any], bytes]
@@ -225,7 +225,7 @@ def is_owned(data: bytes) -> bool:
 def split_owner(data: bytes) -> tuple[Any, bytes]:
     """What :func:`owned` was given."""
     end = 5 + int.from_bytes(data[1:5], "big")
-    return loads(data[5:end]), data[end:]
+    return loads_own(data[5:end]), data[end:]
 
 
 # Lists are packed items, one pack after the other, so that appending is concatenating bytes.

@@ -393,6 +393,6 @@ class RocksStore(Store):
 def _reader(segment: SegmentRef, large: bool) -> SegmentReader:
     """The blocks of a segment; of a large file they are read one at a time, each with its own checksum."""
     if large:
-        return open_segment(lambda at, size: read_range(segment, at, size), segment.size, repr(segment))
+        return open_segment(lambda at, size: read_range(segment, at, size), segment.size, repr(segment), segment.is_own)
     data = memoryview(read_segment(segment))
-    return open_segment(lambda at, size: data[at : at + size], len(data), repr(segment))
+    return open_segment(lambda at, size: data[at : at + size], len(data), repr(segment), segment.is_own)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from beadline.state.codec import loads, thaw
+from beadline.state.codec import loads_own, thaw
 from beadline.state.heap.tables import MISSING, Changes, ListTable, MapTable, Table, ValueTable
 from beadline.state.key_groups import EQUAL_THEMSELVES, BoxedKey, encode_key, hash_encoded, map_indexed, unboxed
 from beadline.state.rocks.encoding import (
@@ -290,7 +290,7 @@ class MapRows(_Base):
 
 
 def read_opaque(data: bytes) -> dict[Any, Any]:
-    entries: dict[Any, Any] = loads(split_owner(data)[1])
+    entries: dict[Any, Any] = loads_own(split_owner(data)[1])
     return entries
 
 

@@ -75,7 +75,9 @@ class _Source:
     def __init__(self, segment: SegmentRef, key_groups: range, tables: Collection[str] | None) -> None:
         first, end = segment.groups or (key_groups.start, key_groups.stop)
         self._key_groups = _both(key_groups, range(first, end))
-        self._reader: SegmentReader = open_segment(partial(read_range, segment), segment.size, repr(segment))
+        self._reader: SegmentReader = open_segment(
+            partial(read_range, segment), segment.size, repr(segment), segment.is_own
+        )
         wanted = self._reader.blocks if tables is None else [b for b in self._reader.blocks if b.name in tables]
         self.blocks = [block for block in wanted if block.overlaps(self._key_groups)]
         self._keys: dict[int, tuple[bytes, bytes]] = {}

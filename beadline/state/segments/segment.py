@@ -17,15 +17,16 @@ import json
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
 import xxhash
 
-from beadline.errors import VersionError
-from beadline.state.codec import dumps, loads
+from beadline.errors import BeadlineError, VersionError
+from beadline.state.codec import dumps, loads, loads_own
 from beadline.state.heap.tables import TABLE_KINDS, Changes
 from beadline.state.heap.timers import TimerTable
 from beadline.state.key_groups import BoxedKey, encode_key, hash_encoded
@@ -34,6 +35,14 @@ _MAGIC = b"BEADRUN1"
 PARQUET_MAGIC = b"PAR1"
 _BLOCK_ENTRIES = 8192
 _BLOCK_BYTES = 4 << 20
+_LARGEST_BLOCK = 1 << 31
+# The parts of a change, by kind of table.
+_FORMS: dict[str, tuple[Any, ...]] = {
+    "value": (),
+    "list": (bool, list),
+    "map": (bool, dict, Collection),
+    TimerTable.kind: (Collection, Collection),
+}
 CODECS = ("lz4", "zstd")
 
 ReadRange = Callable[[int, int], "bytes | memoryview"]
@@ -239,41 +248,51 @@ class SegmentReader(ABC):
         return content
 
 
-def open_segment(read: ReadRange, size: int, where: str = "a segment") -> SegmentReader:
+def open_segment(read: ReadRange, size: int, where: str = "a segment", own: bool = False) -> SegmentReader:
     """A segment in either encoding.
 
     :param read: gives some bytes of the segment, by offset and length
     :param size: how many bytes the segment has
     :param where: names the segment in errors
+    :param own: the job itself has written it, so that what it holds need not be checked
     """
     if size and bytes(read(0, min(size, len(PARQUET_MAGIC)))) == PARQUET_MAGIC:
         from beadline.state.parquet.segment import ParquetReader
 
         return ParquetReader(read, size, where)
-    return _NativeReader(read, size, where)
+    return _NativeReader(read, size, where, own)
 
 
 class _NativeReader(SegmentReader):
-    def __init__(self, read: ReadRange, size: int, where: str) -> None:
-        self._read, self._where = read, where
-        footer = _read_index(read, size, where)
-        self._codec, self._lives = footer.get("codec"), footer.get("ttl", {})
-        self._index: list[list[Any]] = footer["blocks"]
-        self.blocks = [
-            Block(number, entry[0], entry[3], entry[4], entry[7], entry[9] if len(entry) > 9 else entry[6])
-            for number, entry in enumerate(self._index)
-        ]
-        # A merged segment has some key groups of all tables, then others.
-        self.blocks.sort(key=lambda block: block.name)
+    def __init__(self, read: ReadRange, size: int, where: str, own: bool) -> None:
+        self._read, self._where, self._own = read, where, own
+        with _form_checked(where):
+            footer = _read_index(read, size, where)
+            self._codec, self._lives = footer.get("codec"), footer.get("ttl", {})
+            self._index: list[list[Any]] = footer["blocks"]
+            self.blocks = [
+                Block(number, entry[0], entry[3], entry[4], entry[7], entry[9] if len(entry) > 9 else entry[6])
+                for number, entry in enumerate(self._index)
+            ]
+            # A merged segment has some key groups of all tables, then others.
+            self.blocks.sort(key=lambda block: block.name)
+            if not own:
+                _check_index(self._index, self._lives)
 
     def load(self, block: Block) -> LoadedBlock:
+        with _form_checked(self._where):
+            return self._load(block)
+
+    def _load(self, block: Block) -> LoadedBlock:
         name, kind, namespaced, first, last, offset, length, _count, checksum, *plain_size = self._index[block.number]
         data: bytes | memoryview = memoryview(self._read(offset, length))
         if xxhash.xxh3_64_hexdigest(data) != checksum:
             raise VersionError(f"{self._where}: checksum of table '{name}', key groups {first} to {last}, is wrong")
         if self._codec is not None:
             data = _decompress(data, self._codec, plain_size[0], self._where)
-        groups, slots, payloads = loads(data)
+        groups, slots, payloads = loads_own(data) if self._own else loads(data)
+        if not self._own:
+            _check_rows(kind, namespaced, groups, slots, payloads)
 
         def changes_of(key_groups: range | None) -> TableChanges:
             if key_groups is None or (first >= key_groups.start and last < key_groups.stop):
@@ -283,7 +302,55 @@ class _NativeReader(SegmentReader):
                 changes = dict(zip(slots[start:end], payloads[start:end], strict=True))
             return TableChanges(kind, namespaced, changes, self._lives.get(name))
 
+        if not self._own:
+            hash(tuple(slots))  # while what is wrong with it can be explained
         return changes_of
+
+
+@contextmanager
+def _form_checked(where: str) -> Iterator[None]:
+    """What is not as this module writes it becomes an error that names the segment."""
+    try:
+        yield
+    except BeadlineError:
+        raise
+    except Exception as error:
+        raise VersionError(f"{where} is not well formed: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def _check_index(entries: Any, lives: Any) -> None:
+    """The index of a segment that somebody else wrote."""
+    if not all(life.__class__ is int for life in lives.values()):
+        raise ValueError(f"{lives!r} are no times to live")
+    for entry in entries:
+        _check_entry(entry)
+
+
+def _check_entry(entry: list[Any]) -> None:
+    name, kind, namespaced, *numbers, checksum = entry[:9]
+    numbers += entry[9:]
+    if name.__class__ is not str or namespaced.__class__ is not bool or checksum.__class__ is not str:
+        raise ValueError(f"{entry!r} is no entry of an index")
+    if kind not in TABLE_KINDS or not all(number.__class__ is int and number >= 0 for number in numbers):
+        raise ValueError(f"{entry!r} is no entry of an index")
+    if len(entry) > 9 and entry[9] > _LARGEST_BLOCK:
+        raise ValueError(f"a block of {entry[9]} bytes is larger than any that is written")
+
+
+def _check_rows(kind: str, namespaced: bool, groups: Any, slots: Any, payloads: Any) -> None:
+    """A block that somebody else wrote: its values are data, but they may lie in any shape."""
+    if {list} != {groups.__class__, slots.__class__, payloads.__class__} or len(slots) != len(payloads):
+        raise ValueError("a block does not hold lists of key groups, slots and changes")
+    if not all(group.__class__ is int for group in groups) or len(groups) != len(slots):
+        raise ValueError("a key group is no number")
+    if namespaced and not all(slot.__class__ is tuple and len(slot) == 2 for slot in slots):
+        raise ValueError("a slot has no key and namespace")
+    wanted = _FORMS[kind]
+    if wanted and not all(
+        change.__class__ is tuple and len(change) == len(wanted) and all(map(isinstance, change, wanted))
+        for change in payloads
+    ):
+        raise ValueError(f"a change of a {kind} is not as it is written")
 
 
 def _read_index(read: ReadRange, size: int, where: str) -> dict[str, Any]:
@@ -302,10 +369,12 @@ def _read_index(read: ReadRange, size: int, where: str) -> dict[str, Any]:
     return footer
 
 
-def decode_segment(data: bytes, key_groups: range | None = None, where: str = "a segment") -> SegmentContent:
-    """The changes of a segment, restricted to a range of key groups. ``where`` names the segment in errors."""
+def decode_segment(
+    data: bytes, key_groups: range | None = None, where: str = "a segment", own: bool = False
+) -> SegmentContent:
+    """The changes of a segment, restricted to a range of key groups. Parameters are those of :func:`open_segment`."""
     view = memoryview(data)
-    return open_segment(lambda offset, size: view[offset : offset + size], len(data), where).content(key_groups)
+    return open_segment(lambda offset, size: view[offset : offset + size], len(data), where, own).content(key_groups)
 
 
 def add_part(content: SegmentContent, name: str, part: TableChanges) -> None:

@@ -49,6 +49,8 @@ class SegmentRef:
     :ivar checksum: :func:`checksum_of` its bytes, None if nobody has computed it yet
     :ivar groups: first and last + 1 of the key groups that count in it; None for all
     :ivar counted: about how many of its bytes count; None for all
+    :ivar foreign: another job wrote its bytes; None if that is not known. They are checked whenever they are read,
+        unless it is False
     """
 
     version: str
@@ -60,6 +62,7 @@ class SegmentRef:
     checksum: str | None = None
     groups: tuple[int, int] | None = None
     counted: int | None = None
+    foreign: bool | None = field(default=False, compare=False)
 
     @property
     def weight(self) -> int:
@@ -68,6 +71,11 @@ class SegmentRef:
     @property
     def key_groups(self) -> range | None:
         return None if self.groups is None else range(*self.groups)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the job itself has written the bytes."""
+        return self.foreign is False
 
     @property
     def content(self) -> tuple[object, ...]:

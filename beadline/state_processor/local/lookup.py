@@ -106,7 +106,7 @@ def content_of(operator: OperatorSnapshot, encoded: bytes) -> SegmentContent:
     contents: list[SegmentContent] = []
     for segment in within(handle.segments, groups):
         found: SegmentContent = {}
-        reader = open_segment(partial(read_range, segment), segment.size, repr(segment))
+        reader = open_segment(partial(read_range, segment), segment.size, repr(segment), segment.is_own)
         for block in reader.blocks:
             if block.overlaps(groups):
                 table = reader.load(block)(groups)

@@ -205,7 +205,7 @@ def _from_indexes(operator: OperatorSnapshot) -> _Tally:
         owned = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
         for segment in handle.segments if handle is not None else ():
             counting = segment.restricted(owned).key_groups or range(0)
-            reader = open_segment(partial(read_range, segment), segment.size, repr(segment))
+            reader = open_segment(partial(read_range, segment), segment.size, repr(segment), segment.is_own)
             for block in reader.blocks:
                 width = block.last - block.first + 1
                 for group in range(max(block.first, counting.start), min(block.last + 1, counting.stop)):

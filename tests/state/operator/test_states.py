@@ -18,7 +18,7 @@ from beadline.common.time import Time
 from beadline.common.typeinfo import Types
 from beadline.errors import SerializationError, StateAccessError, StateMismatchError, TypeMismatchError, VersionError
 from beadline.runtime.operators.broadcast import ReadOnlyView
-from beadline.state.codec import Frozen, register_state_class
+from beadline.state.codec import freeze, register_state_class
 from beadline.state.operator import handles
 from beadline.state.operator.handles import (
     KEYED_RAW,
@@ -262,8 +262,8 @@ class Stranger:
 
 
 def test_damage_is_found() -> None:
-    data = encode(StateContent(LIST, [1, (2, "x"), Frozen(b"y")]))
-    assert decode(data) == StateContent(LIST, [1, (2, "x"), Frozen(b"y")])
+    data = encode(StateContent(LIST, [1, (2, "x"), freeze(["y"])]))
+    assert decode(data) == StateContent(LIST, [1, (2, "x"), freeze(["y"])])
     for position in range(8, len(data)):
         with pytest.raises(VersionError, match=r"checksum|cut short"):
             decode(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
