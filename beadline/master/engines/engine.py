@@ -74,6 +74,10 @@ class Engine(ABC):
         """The error to end a job with if its workers can't do any work; None if another try may help."""
         return None
 
+    def lost_work(self, error: Exception) -> bool:
+        """Whether tasks failed because a worker died or the engine gave up, and not because their function raised."""
+        return False
+
     def advice(self, error: Exception) -> str:
         """What to add to the error that a step was given up for."""
         return ""

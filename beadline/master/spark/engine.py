@@ -15,10 +15,11 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 from pyspark import SparkContext
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from beadline.errors import EngineLostError
+from beadline.errors import BeadlineError, EngineLostError
 from beadline.graph.plan import Plan
 from beadline.master.engines.engine import Deployment, Descriptor, Engine
 from beadline.master.shipping.dependencies import Dependencies
@@ -36,6 +37,8 @@ from beadline.state.disks import FREE_SPACE
 _COLUMNS = ("dest", "target", "channel", "seq", "kind", "payload")
 # Above this, what a step's tasks need to know is broadcast instead of riding in the closure.
 _CLOSURE_LIMIT = 48 << 10
+# In an error of the JVM's where a Python function has raised.
+_RAISED = "org.apache.spark.api.python.PythonException"
 _SURROUNDINGS = "BEADLINE_SURROUNDINGS"
 
 _STEP_SESSION = {
@@ -99,6 +102,10 @@ class SparkEngine(Engine):
 
     def explain(self, error: Exception) -> Exception | None:
         return set_up_error(self, error)
+
+    def lost_work(self, error: Exception) -> bool:
+        raised = isinstance(error, PythonException) or _RAISED in str(error)
+        return not raised and not isinstance(error, BeadlineError)
 
     def advice(self, error: Exception) -> str:
         if "java.io.IOException: No space left on device" not in str(error):

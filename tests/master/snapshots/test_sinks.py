@@ -254,14 +254,16 @@ def test_two_sinks_may_write_to_one_folder(tmp_path: Path) -> None:
     assert rows_in(tmp_path) == ["a1", "a2", "b1", "b2"], "one does not take the other's rows for later ones"
 
 
-def test_publishing_has_a_job_group_of_its_own(tmp_path: Path) -> None:
-    """A step that is run again cancels the Spark jobs of its group."""
+def test_each_publication_has_a_job_group_of_its_own(tmp_path: Path) -> None:
+    """What is run again cancels the Spark jobs of its group: a step, or another publication."""
     plan = sink_plan(file_sink(tmp_path))
     sinks = make(plan)
     seal(sinks, plan, [1])
     take(sinks, 1)
     complete(sinks, 1)
-    assert set(engine_of(sinks).groups) == {"beadline-0123456789abcdef-publish"}
+    groups = engine_of(sinks).groups
+    assert all(group.startswith("beadline-0123456789abcdef-publish-") for group in groups)
+    assert len(set(groups)) == len(groups)
 
 
 def test_older_checkpoints_keep_what_newer_ones_have_published(tmp_path: Path) -> None:
