@@ -4,13 +4,17 @@ next driver understands."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from beadline.checkpoint.ends import End, Fate
 from beadline.common.job_status import JobStatus
 from beadline.errors import EngineLostError
 from beadline.master.definition import Job
+from beadline.master.engines.threads import Threads
 from beadline.master.reporting.telling import first_line
 from beadline.master.running import Running
+from beadline.master.snapshots.waiting import Grace, patiently
 
 _LOG = logging.getLogger("beadline")
 
@@ -18,12 +22,21 @@ _LOG = logging.getLogger("beadline")
 _LAST_CALLS_SECONDS = 5.0
 
 
-def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
+def await_output(job: Job, running: Running | None, end: End, grace: Grace) -> str:
+    """Wait until nothing is being published, or the grace is over; gives what is not visible, and why. An end that
+    leaves everything to another driver waits for nothing."""
+    if running is None or end.checkpoints is Fate.UNTOUCHED or job.engine.loss is not None:
+        return ""
+    return "; ".join(running.checkpoints.await_output(grace))
+
+
+def clear_up(job: Job, running: Running | None, end: End, began: bool, grace: Grace) -> bool:
     """Keep what a later driver can resume from, and remove the rest; gives whether there is something to resume
-    from."""
+    from. No system outside is waited for when the grace is over."""
     home = job.home
     if running is not None:
         running.leave_execution()
+        _within(job, "stop the sources", running.stop_sources)
         running.let_go()
     if running is None or not began or end.checkpoints is Fate.UNTOUCHED:
         if running is not None:
@@ -36,22 +49,38 @@ def clear_up(job: Job, running: Running | None, end: End, began: bool) -> bool:
         stop, running.checkpoints.stop_point = running.checkpoints.stop_point, None
         home.note_finish(job.settings.clock(), stop[1] if stop is not None and end is End.STOPPED else "")
     lost = job.engine.loss is not None
-    running.do(running.checkpoints.close(end, _LAST_CALLS_SECONDS if lost else None))
+    done = running.checkpoints.close(grace, _LAST_CALLS_SECONDS if lost else None)
+    running.do(running.checkpoints.stop(end))
     resumable = running.checkpoints.is_resumable(end)
-    running.sinks.close(discard=not resumable)
-    if resumable and not lost:  # else tasks may still write; the next driver removes what is left
+    if done:
+        _within(job, "remove what the sinks have staged", partial(running.sinks.close, discard=not resumable))
+    if resumable and done and not lost:  # else tasks may still write; the next driver removes what is left
         home.drop_orphans(set())
     home.drop_claimed(running.checkpoints.registry.files())
     home.close(resumable)
     return resumable
 
 
+def _within(job: Job, what: str, call: Callable[[], None]) -> None:
+    """Call code of sources and sinks, which may wait for a system outside: for as long as a checkpoint may take."""
+    grace = Grace(job.settings.checkpoints.timeout_ms, job.settings.monotonic)
+    grace.begin()
+    threads = Threads(1, "beadline-end")
+    called = threads.submit(call)
+    threads.shutdown(wait=False)
+    if patiently([called], lambda: what, grace):
+        called.result()
+    else:
+        _LOG.warning("the job ends without it: %s", what)
+
+
 # -- what a job says when it has ended
 
 
-def without_last_checkpoint(error: BaseException) -> End:
-    """A job that was told to end could not take a last checkpoint."""
-    _LOG.warning("no last checkpoint could be taken: %s", first_line(error))
+def without_last_checkpoint(error: BaseException, running: Running) -> End:
+    """A job that was told to end could not take a last checkpoint, or not publish its output, which is said later."""
+    if not running.checkpoints.unpublished:
+        _LOG.warning("no last checkpoint could be taken: %s", first_line(error))
     return End.SUSPENDED
 
 
@@ -80,9 +109,16 @@ def engine_lost(job_name: str, loss: str, resume: str | None, durable: bool) -> 
     return EngineLostError(f"job '{job_name}' has lost Spark: {loss}.\n{how}")
 
 
-def say_last_words(job_name: str, end: End, resume: str | None, durable: bool) -> None:
+def say_last_words(job_name: str, end: End, resume: str | None, durable: bool, unpublished: str) -> None:
     """Log how to go on, after an end that does not raise that itself."""
-    if end is End.SUSPENDED and resume is not None:
+    if unpublished and resume is not None:
+        text = (
+            "job '%s' was ended, and some of its output is missing: %s. Resume it with %s: what is missing comes then"
+        )
+        _LOG.error(text, job_name, unpublished, resume)
+    elif unpublished:
+        _LOG.error("job '%s' was ended, and some of its output is lost: %s", job_name, unpublished)
+    elif end is End.SUSPENDED and resume is not None:
         _LOG.warning("job '%s' was stopped; resume it with %s", job_name, resume)
     elif end is End.SUSPENDED and durable:
         _LOG.warning("job '%s' was stopped before it had a checkpoint: it can only start over", job_name)

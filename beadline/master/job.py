@@ -25,7 +25,14 @@ from beadline.errors import EngineLostError, JobExecutionError, StateMismatchErr
 from beadline.graph.plan import Plan
 from beadline.master import life, restoring
 from beadline.master.definition import Job, JobSettings
-from beadline.master.ending import clear_up, engine_lost, how_to_resume, say_last_words, without_last_checkpoint
+from beadline.master.ending import (
+    await_output,
+    clear_up,
+    engine_lost,
+    how_to_resume,
+    say_last_words,
+    without_last_checkpoint,
+)
 from beadline.master.engines.engine import Engine
 from beadline.master.events import Inbox, Look, Request, Suspend, Wake
 from beadline.master.failures import FailedAttempt, Failures
@@ -37,7 +44,7 @@ from beadline.master.reporting.results import Results
 from beadline.master.reporting.telling import first_line
 from beadline.master.running import Running
 from beadline.master.snapshots.home import Beginning, Home
-from beadline.master.snapshots.waiting import until_it_goes_on
+from beadline.master.snapshots.waiting import Grace, until_it_goes_on
 from beadline.master.upgrade.compatibility import Acceptance
 from beadline.master.upkeep.truth import Truth
 from beadline.master.upkeep.views import View
@@ -76,6 +83,7 @@ class JobMaster:
         self.error: BaseException | None = None
         self.end: End | None = None
         self.kept = False
+        self.unpublished = ""  # what of its output is not visible at its end, and why
         self.runtime_ms = 0
         self.started_at, self.ended_at = settings.clock(), 0
         self.guarantee = guarantee_of(self.plan, settings)
@@ -94,6 +102,7 @@ class JobMaster:
         self._restart_at, self._began = 0.0, False
         self._patience = until_it_goes_on(str)
         self._inbox = Inbox()
+        self._grace = Grace(settings.checkpoints.timeout_ms, settings.monotonic)
         self._asked: End | None = None  # the end that was asked for
         self._at_once = threading.Event()
         self._done = threading.Event()
@@ -125,10 +134,12 @@ class JobMaster:
                 self._stop_at_once(End.SUSPENDED)
         elif self._asked is None:
             self._asked = End.SUSPENDED
+            self._grace.begin()
             self._inbox.put(Suspend())
 
     def _stop_at_once(self, end: End) -> None:
         self._asked = end
+        self._grace.shorten()
         self._at_once.set()
         self._inbox.put(Wake())
         self._engine.cancel(self.job.group)
@@ -162,13 +173,20 @@ class JobMaster:
         return self._done.wait(timeout)
 
     @property
+    def is_overdue(self) -> bool:
+        """Whether it was told to end, and its thread has waited for something for much too long."""
+        return self._grace.is_overdue and not self._done.is_set()
+
+    @property
     def is_resumable(self) -> bool:
         """Whether its checkpoints outlive it, if its process is told to end."""
         return self._settings.checkpoints.enabled and self.home.storage.survives_driver
 
     @property
     def exit_code(self) -> int:
-        """Of a program that was told to end: 0 if the job has ended in good order."""
+        """Of a program that was told to end: 0 if the job has ended in good order, with all its output."""
+        if self.unpublished and not (self.end is End.SUSPENDED and self._at_once.is_set()):
+            return 1
         if self.end is End.SUSPENDED:
             return 0 if self.kept and not self._at_once.is_set() else _TERMINATED
         return 0 if self.error is None else 1
@@ -223,16 +241,20 @@ class JobMaster:
         self._life.to(State.PREPARING)
         end, error = self._live()
         self._life.to(State.ENDING)
-        self._tell(end.status, end.text if error is None else f"{end.text}: {first_line(error)}")
+        self._grace.begin()
+        self.unpublished = await_output(self.job, self.running, end, self._grace)
+        problem = self.unpublished if error is None else first_line(error)
+        self._tell(end.status, f"{end.text}: {problem}" if problem else end.text)
         self.news.close()
         self.chronicle.close()
         try:
-            self.kept = clear_up(self.job, self.running, end, self._began)
-        except BaseException as problem:
+            fate = End.SUSPENDED if self.unpublished else end  # a later driver is to publish it
+            self.kept = clear_up(self.job, self.running, fate, self._began, self._grace)
+        except BaseException as failure:
             if error is None:
-                end, error = End.FAILED, problem
+                end, error = End.FAILED, failure
             else:
-                _LOG.warning("cleaning up after the job failed: %s", first_line(problem))
+                _LOG.warning("cleaning up after the job failed: %s", first_line(failure))
         self.runtime_ms = int((time.monotonic() - started) * 1000)
         self.ended_at = self._settings.clock()
         try:
@@ -293,7 +315,9 @@ class JobMaster:
         for warning in [*self._engine.warnings(), *self._settings.checkpoints.warnings]:
             self.results.warn(warning)
         announce(self.plan.job_name, self.job_id, self.guarantee)
-        self.running = Running(self.job, self.results, self.news, self.chronicle, self._inbox.put, self._at_once.is_set)
+        self.running = Running(
+            self.job, self.results, self.news, self.chronicle, self._inbox.put, self._at_once.is_set, self._grace
+        )
 
     def _restore(self) -> None:
         running = self.running
@@ -342,7 +366,7 @@ class JobMaster:
             self._patience.look()
         self._inbox.postpone(left if left > 0 else _QUIET_LOOK_SECONDS)
         if self._asked is End.SUSPENDED:
-            return without_last_checkpoint(self.history[-1].error)
+            return without_last_checkpoint(self.history[-1].error, self.running)
         return None
 
     # -- failure
@@ -366,7 +390,7 @@ class JobMaster:
             error = full
         if self._asked is End.SUSPENDED:
             running.stepper.quiet()
-            return without_last_checkpoint(error)
+            return without_last_checkpoint(error, running)
         running.do(running.checkpoints.job_failed())
         latest = restoring.newest(running)
         delay_ms = self._failures.delay_ms(self.attempt, error, running.poison, running.has_sealed, latest)
@@ -405,4 +429,4 @@ class JobMaster:
             error = engine_lost(self.plan.job_name, str(error), resume, self.is_resumable)
         nothing_left = end is End.SUSPENDED and resume is None
         self.end, self.error, self.status = end, error, JobStatus.CANCELED if nothing_left else end.status
-        say_last_words(self.plan.job_name, end, resume, self.is_resumable)
+        say_last_words(self.plan.job_name, end, resume, self.is_resumable, self.unpublished)

@@ -52,6 +52,7 @@ from beadline.master.reporting.telling import first_line
 from beadline.master.snapshots.checkpoints import Checkpoints
 from beadline.master.snapshots.records import Records
 from beadline.master.snapshots.sinks import Sinks
+from beadline.master.snapshots.waiting import Grace, Patience
 from beadline.master.snapshots.writing import CanonicalSavepoints
 from beadline.master.stepping import Stepper
 from beadline.master.upgrade.comparison import generated_uids
@@ -81,8 +82,10 @@ class Running:
         chronicle: Chronicle,
         post: Callable[[Event], None],
         cancelled: Callable[[], bool],
+        grace: Grace,
     ) -> None:
         self._job = job
+        self._grace = grace
         self._results = results
         self._news, self._chronicle = news, chronicle
         self._post = post
@@ -103,7 +106,7 @@ class Running:
         try:
             self._deployment = job.engine.deploy(plan, job.settings.dependencies, job.group)
         except BaseException:
-            self._stop_sources()
+            self.stop_sources()
             raise
         self.stepper = Stepper(plan, job.engine, self._deployment, cancelled, results.warn)
         self._merger = Merger(job.engine, f"{job.group}-merge", self._merging)
@@ -114,6 +117,7 @@ class Running:
         self._unreported: Sealed | None = None  # while its output is on its way out
         self._after_last_step: Request | None = None
         self._suspending: Future[str] | None = None
+        self._last_output: Patience | None = None
 
     def __repr__(self) -> str:
         return f"<Running {self.execution!r}, {self.checkpoints!r}>"
@@ -183,9 +187,9 @@ class Running:
         """What has ended the job, if anything has."""
         execution = self._current
         if self._suspending is not None and self._suspending.done() and not execution.is_running:
-            if self.checkpoints.is_publishing:
-                return None
             problem = self._suspending.exception()
+            if self.checkpoints.is_publishing and not self._is_given_up(problem is None):
+                return None
             if problem is not None:
                 self._results.warn(f"no last checkpoint could be taken: {problem}")
             return End.SUSPENDED
@@ -194,11 +198,22 @@ class Running:
             return End.CANCELLED if cancels else End.STOPPED
         if execution.final_sealed and self.checkpoints.may_end:
             return End.FINISHED
+        if self._suspending is None and self.checkpoints.is_publishing and self._grace.is_over:
+            return End.SUSPENDED  # it was to end by itself
         return None
 
     def has_begun(self) -> bool:
         """Whether it is known where all sources begin."""
         return self._current.has_begun()
+
+    def _is_given_up(self, taken: bool) -> bool:
+        """Whether the end does not wait any longer until all output is visible. If a last checkpoint was taken, that
+        may take as long again."""
+        if self._last_output is None:
+            self._last_output = self.checkpoints.patience()
+            self._grace.begin(again=taken)
+        self._last_output.look()
+        return self._grace.is_over
 
     def advance(self) -> float:
         """Start a step if there is reason for one; gives the seconds to wait for an event until the next look."""
@@ -415,11 +430,11 @@ class Running:
         self._merger.close()
 
     def let_go(self) -> None:
-        """No execution comes after the last one: sources stop, workers close what they hold."""
-        self._stop_sources()
+        """No execution comes after the last one: workers close what they hold."""
         self._deployment.end(life.executions())
 
-    def _stop_sources(self) -> None:
+    def stop_sources(self) -> None:
+        """No execution comes after the last one."""
         for source in self._sources.values():
             try:
                 source.stop()

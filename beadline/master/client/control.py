@@ -80,7 +80,8 @@ class MasterControl:
         if master.end is End.SUSPENDED:
             raise JobSuspended(master.exit_code)
         if master.status is JobStatus.CANCELED:
-            raise JobExecutionError(f"job '{master.plan.job_name}' ({master.job_id}) was cancelled")
+            missing = f", and {master.unpublished}" if master.unpublished else ""
+            raise JobExecutionError(f"job '{master.plan.job_name}' ({master.job_id}) was cancelled{missing}")
         counters = master.metrics.as_dict()["counters"]
         return JobExecutionResult(JobID(master.job_id), master.runtime_ms, counters)
 
@@ -130,7 +131,8 @@ class MasterControl:
 class JobSuspended(SystemExit):
     """The job has ended because its process is told to end, and the program that waits for it should end too. Not an
     ``Exception``: a handler would take it for a failure. The log has said how to resume it. If nobody catches it, the
-    program exits with 0 after a last checkpoint, and with 143 without one."""
+    program exits with 0 after a last checkpoint whose output is visible, with 1 if some output is not, and with 143
+    without a last checkpoint."""
 
 
 def _done(value: Any) -> Future[Any]:

@@ -135,17 +135,20 @@ class _Guard:
 
     def _end_jobs(self) -> int:
         seen: dict[JobMaster, None] = {}
-        at_once = False
+        at_once = stuck = False
         while life.jobs:
             for job in list(life.jobs):
                 seen[job] = None
                 job.suspend(at_once)
+                if job.is_overdue:
+                    stuck = True
+                    _leave(job)
             try:
                 self._signals.get(timeout=0.05)
                 at_once = True
             except Empty:
                 pass
-        return max((job.exit_code for job in seen), default=0)
+        return max((job.exit_code for job in seen), default=0) or int(stuck)
 
     # -- in the main thread, when it has nothing more to do
 
@@ -170,6 +173,16 @@ class _Guard:
 def _say(text: str) -> None:
     if any(job.is_resumable for job in list(life.jobs)):
         _LOG.warning(text)
+
+
+def _leave(job: JobMaster) -> None:
+    """End the process without a job whose thread waits for something that has no time limit."""
+    life.jobs.pop(job, None)
+    newest = job.last_checkpoint if job.is_resumable else None
+    how = f"resume it with -s {newest}" if newest is not None else "it has no checkpoint to resume it from"
+    _LOG.error(
+        "job '%s' does not end: its driver waits for a system outside. The process ends; %s", job.plan.job_name, how
+    )
 
 
 def _when_program_is_over(action: Any) -> None:

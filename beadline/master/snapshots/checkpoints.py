@@ -37,7 +37,7 @@ from beadline.master.snapshots.home import Home
 from beadline.master.snapshots.records import Phase, Record, Records
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.snapshots.step_output import StepOutput
-from beadline.master.snapshots.waiting import Patience, until_it_goes_on
+from beadline.master.snapshots.waiting import Grace, Patience, until_it_goes_on
 from beadline.master.snapshots.writing import CanonicalSavepoints, Exporter, Writing
 from beadline.state.disks import may_have_lost
 
@@ -102,6 +102,7 @@ class Checkpoints:
         self._completed_steps.clear()
         self._aborted_steps.clear()
         self._held_back.clear()
+        self._writing.forget_publications()
         return self.coordinator.job_failed(self._clock())
 
     # -- what holds now
@@ -124,6 +125,11 @@ class Checkpoints:
             return False
         work = [record.work for record in self._records if record.work is not None]
         return not len(self._sinks) or all(each.done() for each in work)
+
+    @property
+    def unpublished(self) -> list[str]:
+        """What could not be published, or is not yet, for people."""
+        return self._writing.unpublished
 
     def patience(self) -> Patience:
         """Says what is under way, while the job waits until it is quiet."""
@@ -209,6 +215,8 @@ class Checkpoints:
         record = self._records.get(event.id)
         if record is None or record.phase is not Phase.PUBLISHING:
             return  # of an execution that failed; restoring has published it again
+        if event.error is None:
+            self._writing.is_visible(record)
         self._no_more_publishing(record)
         if isinstance(event.error, EngineLostError):
             raise event.error
@@ -220,6 +228,8 @@ class Checkpoints:
 
     def step_published(self, event: StepPublished) -> None:
         """Checkpoints that were taken meanwhile can be written."""
+        if event.error is None:
+            self._writing.is_visible(event.number)
         self.step_output.published(event)
         if not self.step_output.is_under_way:
             held_back, self._held_back = self._held_back, []
@@ -374,6 +384,7 @@ class Checkpoints:
     def quiet(self) -> None:
         """Wait until nothing is being published."""
         self._writing.wait_for_publishing()
+        self._writing.forget_publications()
         for record in self._records:
             if record.phase is Phase.PUBLISHING:
                 self._no_more_publishing(record)
@@ -396,13 +407,27 @@ class Checkpoints:
 
     # -- the end
 
-    def close(self, end: End, patience: float | None = None) -> list[Action]:
-        """The job is over: no thread works for it any more. Those that talk to the engine get ``patience`` seconds."""
+    def await_output(self, grace: Grace) -> list[str]:
+        """The job is over: wait until nothing is being published, or the grace is over. Gives what could not be, or is
+        not yet."""
+        self._writing.wait_for_publishing(grace)
+        return self._writing.unpublished
+
+    def close(self, grace: Grace, patience: float | None = None) -> bool:
+        """No thread works for the job any more, unless the grace is over: then nobody waits for them, and what they do
+        is as good as done by a driver that was killed. Those that talk to the engine get ``patience`` seconds. Gives
+        whether all are done."""
         for record in self._records:
             if record.kind.is_savepoint and record.work is not None:
                 self.savepoints.cancel(record.id)  # what is not complete by now is not needed any more
-        self._writing.end(patience)
+        done = self._writing.end(patience, grace)
+        if not done:
+            self._sinks.give_up()
         self._over = True
+        return done
+
+    def stop(self, end: End) -> list[Action]:
+        """What follows for the checkpoints, after :meth:`close`."""
         if self._outdated_note and end.status is not JobStatus.FINISHED:
             self._outdated_note = not self._home.forget_stop()
         return self.coordinator.stop(self._clock(), self._end_for_checkpoints(end))

@@ -146,6 +146,10 @@ class Turns:
             self._broken_off.update(uids)
             raise
 
+    def break_off(self, uids: Iterable[str]) -> None:
+        """Nothing that leaves in order is published any more."""
+        self._broken_off.update(uids)
+
     def begin_again(self) -> None:
         """The job has gone back, and all that its checkpoint holds is visible."""
         self._broken_off.clear()

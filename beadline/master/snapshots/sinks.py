@@ -421,6 +421,11 @@ class Sinks:
     def _retained(self, uid: str) -> list[Held]:
         return [held_of(held) for data in self._records.sink_data() if (held := data.get(uid))]
 
+    def give_up(self) -> None:
+        """The job ends, and does not wait for what is under way: nothing else may follow that."""
+        self._turns.break_off(self._committers)
+        self.calls.give_up()
+
     def close(self, discard: bool) -> None:
         """The job has ended. ``discard``: nobody will resume it."""
         if discard:

@@ -28,7 +28,7 @@ from beadline.master.snapshots.outputs import Output
 from beadline.master.snapshots.records import Phase, Record
 from beadline.master.snapshots.sinks import Sinks
 from beadline.master.snapshots.sizes import StateSizes
-from beadline.master.snapshots.waiting import patiently
+from beadline.master.snapshots.waiting import Grace, patiently
 from beadline.master.upkeep.short_tasks import GivenUp, ShortTasks
 from beadline.runtime.short_tasks.exporting import Export, Exported
 
@@ -62,8 +62,13 @@ class Writing:
         self._publisher = Threads(1, "beadline-publish")
         # A thread of its own: steps wait for it, and need not wait for the systems of checkpoints' output.
         self._step_publisher = Threads(1, "beadline-publish-step")
-        self._publishing: set[Future[Any]] = set()
+        # Until the job master knows that they are visible: what they publish, by checkpoint or number.
+        self._publications: dict[Any, tuple[str, Future[Any]]] = {}
         self._under_way: dict[Future[Any], str] = {}
+
+    @property
+    def _threads(self) -> tuple[Threads, ...]:
+        return self._writers, self._savers, self._publisher, self._step_publisher
 
     def begin(self, record: Record, take: Take, snapshot: Snapshot, exporter: Exporter) -> None:
         """Make a snapshot durable: first a checkpoint's output is made ready, if there are sinks."""
@@ -100,28 +105,65 @@ class Writing:
         """Make output visible."""
         record.phase = Phase.PUBLISHING
         publishing = self._publisher.submit(self._sinks.publish, ready)
-        self._publication(publishing, f"publish checkpoint {record.id}")
-        publishing.add_done_callback(lambda done: self._post(Published(record.id, done.exception())))
+        self._publication(record, publishing, f"checkpoint {record.id}")
+
+        def report(done: Future[Any]) -> None:
+            if not done.cancelled():
+                self._post(Published(record.id, done.exception()))
+
+        publishing.add_done_callback(report)
 
     def publish_step(self, number: int, step: int, outputs: list[Output]) -> None:
         """Make output of a sealed step visible that waits for no checkpoint."""
         publishing = self._step_publisher.submit(self._sinks.publish_at_once, outputs)
-        self._publication(publishing, f"publish step {step}")
+        self._publication(number, publishing, f"step {step}")
 
         def report(done: Future[Any]) -> None:
+            if done.cancelled():
+                return
             error = done.exception()
             self._post(StepPublished(number, [] if error is not None else done.result(), error))
 
         publishing.add_done_callback(report)
 
-    def _publication(self, publishing: Future[Any], what: str) -> None:
-        self._publishing.add(publishing)
-        self._noted(publishing, what).add_done_callback(self._publishing.discard)
+    def _publication(self, key: Record | int, publishing: Future[Any], what: str) -> None:
+        self._publications[key] = what, publishing
+        self._noted(publishing, f"publish {what}")
+
+    def is_visible(self, key: Record | int) -> None:
+        """The job master has heard that the output of a checkpoint, or the publication of this number, is visible."""
+        self._publications.pop(key, None)
+
+    @property
+    def is_publishing(self) -> bool:
+        """Whether something is being published."""
+        return any(not publishing.done() for _, publishing in list(self._publications.values()))
+
+    def wait_for_publishing(self, grace: Grace | None = None) -> None:
+        """Come back when nothing is being published, or when the grace is over."""
+        patiently([publishing for _, publishing in self._publications.values()], self.what, grace)
+
+    def forget_publications(self) -> None:
+        """The job has failed, and goes back if it can: what could not be published comes again then."""
+        self._publications = {key: each for key, each in self._publications.items() if not each[1].done()}
+
+    @property
+    def unpublished(self) -> list[str]:
+        """What could not be published, or is not yet, for people."""
+        found = []
+        for what, publishing in self._publications.values():
+            if not publishing.done():
+                found.append(f"the output of {what} is not published, because the system outside does not answer")
+            elif (error := publishing.exception()) is not None:
+                found.append(f"the output of {what} could not be published: {first_line(error)}")
+        return found
 
     def _run(self, record: Record, threads: Threads, work: Callable[..., Any], *args: Any) -> None:
         savepoint = record.kind.is_savepoint
 
         def report(done: Future[Any]) -> None:
+            if done.cancelled():
+                return
             error = done.exception()
             if error is not None:
                 self._post(NotWritten(record.id, error, savepoint))
@@ -147,30 +189,26 @@ class Writing:
             [*list(self._under_way.values()), *(f"in it: {what}" for what in list(self._sinks.calls.under_way))]
         )
 
-    @property
-    def is_publishing(self) -> bool:
-        """Whether something is being published."""
-        return any(not publishing.done() for publishing in list(self._publishing))
-
-    def wait_for_publishing(self) -> None:
-        """Come back when nothing is being published."""
-        patiently(list(self._publishing), self.what)
-
     def wait_for(self, work: list[Future[Any]]) -> None:
         """Come back when all of it is done."""
         patiently(work, self.what)
 
-    def end(self, patience: float | None) -> None:
-        """Wait until all threads are done; for those that talk to the engine ``patience`` seconds at most."""
-        if patience is None:
-            patiently(list(self._under_way), self.what)
-        self._writers.shutdown(wait=True)
-        for threads in (self._savers, self._publisher, self._step_publisher):
-            threads.end(patience)
+    def end(self, patience: float | None, grace: Grace) -> bool:
+        """Wait until all threads are done, or the grace is over; for those that talk to the engine ``patience`` seconds
+        at most. Gives whether all are."""
+        if patience is not None:
+            self._writers.shutdown(wait=True)
+            for threads in (self._savers, self._publisher, self._step_publisher):
+                threads.end(patience)
+            return True
+        done = patiently(list(self._under_way), self.what, grace)
+        for threads in self._threads:
+            threads.shutdown(wait=done, cancel_futures=not done)
+        return done
 
     def abandon(self) -> None:
         """Wait for nothing."""
-        for threads in (self._writers, self._savers, self._publisher, self._step_publisher):
+        for threads in self._threads:
             threads.shutdown(wait=False)
 
 
