@@ -98,6 +98,7 @@ class KafkaStepSource(StepSource):
         self._patience = Patience(self._reading.patience)
         self._beginning: Position | None = None
         self._known: deque[Position] = deque(maxlen=4)
+        self._unproven = False  # whether logs must be looked at before the next range
         self._read_from: Position | None = None
         self._held: frozenset[str] = frozenset()
         self._ends: dict[Partition, int] = {}
@@ -138,6 +139,7 @@ class KafkaStepSource(StepSource):
         try:
             planned = self._plan(start, rows)
         except BrokerAway as error:
+            self._unproven = True  # a topic that is being made again is away, too
             self._patience.away(error)
             return start, []
         self._patience.there()
@@ -148,6 +150,7 @@ class KafkaStepSource(StepSource):
 
     def begin(self, position: Position) -> bool:
         if position or self._beginning is not None:
+            self._unproven = True  # the job goes on after a failure, which a log may be to blame for
             return True
         try:
             self._begun()
@@ -160,8 +163,9 @@ class KafkaStepSource(StepSource):
     def _plan(self, start: Position, rows: int) -> tuple[Position, list[PartSplit]]:
         position = start or self._begun()
         # A position that comes from elsewhere, or that was planned from before: its step has failed.
-        if start and (start not in self._known or start == self._read_from):
+        if self._unproven or (start and (start not in self._known or start == self._read_from)):
             position = self._still_there(position)
+            self._unproven = False
         position = self._with_new_partitions(position)
         ends = self._known_ends(position, rows)
         if self._is_doubtful(position, ends):

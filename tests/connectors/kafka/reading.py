@@ -79,11 +79,19 @@ def delete_records(kafka: KafkaServer, topic: str, partition: int, before: int) 
 
 def remake_topic(kafka: KafkaServer, topic: str, partitions: int = 1) -> None:
     """Delete a topic, and make one of the same name."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
+    admin.delete_topics([topic])[topic].result(30)
+    make_again(kafka, topic, partitions)
+
+
+def make_again(kafka: KafkaServer, topic: str, partitions: int = 1) -> None:
+    """Make a topic that is being deleted."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    admin = AdminClient({"bootstrap.servers": kafka.address})
-    admin.delete_topics([topic])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
     until = time.monotonic() + 60
     while True:
         try:

@@ -29,7 +29,7 @@ from beadline.datastream.functions import MapFunction, ProcessFunction
 from beadline.errors import InputError, JobExecutionError
 from beadline.services import KafkaServer
 from beadline.testing import VerifyingSink
-from tests.connectors.kafka.reading import builder, committed, named, new_topic, write
+from tests.connectors.kafka.reading import builder, committed, named, new_topic, remake_topic, write
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("engine")]
 
@@ -68,6 +68,34 @@ def test_every_record_once(kafka: KafkaServer, parallelism: int) -> None:
     topic, expected = filled(kafka, 3, 400)
     found = collected(environment(parallelism), builder(kafka, topic).set_bounded(LATEST).build())
     assert Counter(found) == Counter(expected)
+
+
+@pytest.mark.parametrize("reset", ["none", "earliest"])
+def test_a_topic_that_is_made_again_under_a_job(kafka: KafkaServer, tmp_path: Path, reset: str) -> None:
+    topic, _ = filled(kafka, 1, 10)
+    env = environment(
+        1,
+        **{
+            "execution.checkpointing.interval": "50 ms",
+            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "1",
+            "restart-strategy.fixed-delay.delay": "10 ms",
+        },
+    )
+    source = builder(kafka, topic).set_property("auto.offset.reset", reset).build()
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "kafka")
+    with stream.execute_and_collect() as results:
+        assert [next(results) for _ in range(10)] == [str(number) for number in range(10)]
+        remake_topic(kafka, topic)
+        write(kafka, topic, range(100, 112))
+        if reset == "none":
+            with pytest.raises(InputError, match=rf"deleted and made again since offset \d+ of {topic}-0"):
+                list(results)
+        else:
+            expected, found = [str(number) for number in range(100, 112)], list[str]()
+            while found[-12:] != expected:
+                found.append(next(results))
 
 
 class FailsOnce(MapFunction):

@@ -21,6 +21,7 @@ from beadline.services import KafkaServer
 from tests.connectors.kafka.reading import (
     builder,
     delete_records,
+    make_again,
     new_topic,
     read_on,
     remake_topic,
@@ -147,6 +148,44 @@ def test_a_topic_that_is_made_again_before_the_job_resumes(kafka: KafkaServer, l
         write(kafka, topic, ["after"])
         assert read_on(resumed, kept(position), at_least=1)[1] == ["after"]
     resumed.stop()
+
+
+def test_a_job_that_goes_back_after_a_failure_looks_again(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its position may be one that was planned a moment ago."""
+    topic = new_topic(kafka)
+    write(kafka, topic, range(10))
+    source = step_source(strict(kafka, topic))
+    position, _ = read_on(source, source.initial())
+    remake_topic(kafka, topic)
+    write(kafka, topic, range(15))
+    monkeypatch.setattr(source_module, "_IDS_SECONDS", 1000.0)
+    for _ in range(2):
+        assert source.begin(position)
+        with pytest.raises(InputError, match="since offset 10 of"):
+            plan_until_it_fails(source, position)
+    source.stop()
+
+
+def test_a_topic_that_was_away_is_looked_at(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    topic = new_topic(kafka)
+    write(kafka, topic, range(10))
+    source = step_source(strict(kafka, topic))
+    position, _ = read_on(source, source.initial())
+    monkeypatch.setattr(source_module, "_IDS_SECONDS", 1000.0)
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    admin.delete_topics([topic])[topic].result(30)
+    until = time.monotonic() + 60
+    while source._patience._since is None:
+        assert source.plan(position, 10, 1) == (position, [])
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    make_again(kafka, topic)
+    write(kafka, topic, range(15))
+    with pytest.raises(InputError, match="since offset 10 of"):
+        plan_until_it_fails(source, position)
+    source.stop()
 
 
 def test_only_the_topic_that_was_made_again_is_reset(kafka: KafkaServer) -> None:
