@@ -92,13 +92,13 @@ class ResidentDeployment(Deployment):
         self._busy = False
         self._cancelled = False
         self._gang: Gang | None = None
+        bind = str(conf.get("spark.driver.bindAddress", host or ""))
         try:
-            bind = str(conf.get("spark.driver.bindAddress", host or ""))
             self._entrance = Entrance(host, bind, self._objection, self._admit)
-            self._start_gang()
         except BaseException:
             self._slots.release()
             raise
+        self._start_gang()
 
     def __repr__(self) -> str:
         return f"<ResidentDeployment of {self._job_name!r}: {self._gang!r}>"
@@ -208,7 +208,8 @@ class ResidentDeployment(Deployment):
                 self.wait_until_quiet(60.0)
                 if gang is not None:
                     gang.leave(live)
-                self._shipment.destroy()
+                with contextlib.suppress(Exception):  # it is garbage in any case
+                    self._shipment.destroy()
         finally:
             self._slots.release()
 
