@@ -1,8 +1,8 @@
 """``beadline run -d``: a driver that nobody's terminal waits for.
 
 1. The command starts the driver as a process of its own session, with its output in a log of the state directory, and
-   hands it the writing end of a pipe.
-2. The driver tells on the pipe when its first job runs, or that it has failed before that. It is told what to do by two
+   hands it the writing end of a pipe. Secrets among the options go by the environment.
+2. The driver tells on the pipe when its first job runs, or that it has failed before that. It is told what to do by
    environment variables, which its own children don't see.
 3. The command repeats that to the user, and ends. If the pipe closes before anything was said, the driver has ended.
 """
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from beadline.master.reporting.news import News, Watcher
 
 _PIPE_VARIABLE = "BEADLINE_SUBMISSION_PIPE"
+_SECRETS_VARIABLE = "BEADLINE_SUBMISSION_OPTIONS"
 _LINES_OF_LOG = 15
 
 
@@ -39,12 +40,19 @@ def logs_directory() -> Path:
     return registry.make_private(registry.state_directory() / "logs")
 
 
-def submit(script: Path, arguments: list[str]) -> None:
-    """Start a driver with the arguments of ``beadline run``, and wait until its job runs or has failed."""
+def submit(script: Path, flags: list[str], options: dict[str, str], words: list[str]) -> None:
+    """Start a driver with these words of ``beadline run``, and wait until its job runs or has failed.
+    Options that are secrets go by the environment: every user of the machine can read its command line."""
+    from beadline.common.secrets import is_secret
+
+    secret = {key: value for key, value in options.items() if is_secret(key)}
+    arguments = [*flags, *(f"-D{key}={value}" for key, value in options.items() if key not in secret), "--", *words]
     log = logs_directory() / f"{script.stem}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.log"
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
     reader, writer = os.pipe()
     variables = {LOG_VARIABLE: str(log), DETACHED_VARIABLE: "1", _PIPE_VARIABLE: str(writer), "PYTHONUNBUFFERED": "1"}
+    if secret:
+        variables[_SECRETS_VARIABLE] = json.dumps(secret)
     with open(descriptor, "wb") as output:
         driver = subprocess.Popen(
             [sys.executable, "-m", "beadline.cli.main", "run", *arguments],
@@ -95,13 +103,16 @@ def _show_end_of(log: Path) -> None:
 # -- in the driver
 
 
-def prepare_driver() -> None:
-    """If this process is a detached driver: tell whoever started it of its first job, and name the log after each."""
+def prepare_driver() -> dict[str, str]:
+    """If this process is a detached driver: tell whoever started it of its first job, and name the log after each.
+    Gives the options that were not to stand on the command line."""
     number = os.environ.pop(_PIPE_VARIABLE, None)
+    secret = os.environ.pop(_SECRETS_VARIABLE, None)
     if number is None:
-        return
+        return {}
     os.set_inheritable(int(number), False)
     life.followers.append(_Submission(int(number)).follow)
+    return dict(json.loads(secret)) if secret else {}
 
 
 class _Submission:

@@ -149,12 +149,12 @@ def run(
         from beadline.cli.detached import submit
 
         flags = [*(["--pyflink"] if pyflink else []), *(["-v"] if verbose else []), *(["-q"] if quiet else [])]
-        submit(path, [*flags, *(f"-D{key}={value}" for key, value in options.items()), "--", *words])
+        submit(path, flags, options, words)
         return
     from beadline.cli.detached import prepare_driver
     from beadline.cli.watching import watching
 
-    prepare_driver()
+    options.update(prepare_driver())
     with watching(quiet):
         program.run_program(path, words[1:], options, pyflink, logging.WARNING if quiet else logging.INFO)
 

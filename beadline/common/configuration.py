@@ -16,6 +16,7 @@ from beadline.common.option_texts import (
     parse_map,
     parse_memory_bytes,
 )
+from beadline.common.references import resolved
 from beadline.common.without_java import WithoutJava
 from beadline.errors import ConfigurationError
 
@@ -81,7 +82,8 @@ class Configuration(WithoutJava):
     """Settings by key: ``Configuration().set_string("execution.checkpointing.dir", "file:///tmp/cp")``.
 
     A value is kept as it was set and read as what the getter asks for, so ``"5"`` set as a string is 5 for
-    :meth:`get_integer`. A key that Flink has renamed finds the value under its other name too.
+    :meth:`get_integer`. A key that Flink has renamed finds the value under its other name too. ``${env:NAME}`` and
+    ``${file:/path}`` in a value are looked up when it is read; as text, as in :meth:`to_dict`, they stay what they are.
     """
 
     def __init__(self, other: Configuration | None = None) -> None:
@@ -134,7 +136,11 @@ class Configuration(WithoutJava):
 
     def get_map(self, key: str, default_value: T) -> dict[str, str] | T:
         """The entries of a value such as ``k:v,l:w`` or ``{k: v}``."""
-        return self._read(key, default_value, _map)
+        found = self._read(key, default_value, _map, whole=False)
+        # What an entry refers to may have anything in it, so it is looked up after the entries are told apart.
+        if not isinstance(found, dict):
+            return found
+        return {name: resolved(key, value) if isinstance(value, str) else value for name, value in found.items()}
 
     def set_map(self, key: str, value: Mapping[str, str]) -> Configuration:
         return self._put(key, dict(value))
@@ -196,12 +202,12 @@ class Configuration(WithoutJava):
         self._values[key] = value
         return self
 
-    def _read(self, key: str, default: T, parse: Callable[[Any], V]) -> V | T:
+    def _read(self, key: str, default: T, parse: Callable[[Any], V], whole: bool = True) -> V | T:
         for name in known_keys(key) if key not in self._values else (key,):
             if name in self._values:
                 value = self._values[name]
                 try:
-                    return parse(value)
+                    return parse(resolved(name, value) if whole and isinstance(value, str) else value)
                 except ValueError as error:
                     raise ConfigurationError(f"The option {name} has the value {_text(value)!r}: {error}") from None
         return default

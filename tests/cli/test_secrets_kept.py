@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,24 @@ def test_nothing_that_a_failed_job_leaves_has_a_secret_in_it(beadline: Command, 
     assert not any(found.values()), found
     failures = [path for path, text in kept.items() if "can't connect" in text]
     assert {path.name for path in failures} >= {"history", "history-events"}, "the files that are looked at"
+
+
+def test_the_command_line_of_a_detached_driver_has_no_secret_in_it(beadline: Command, write, tmp_path: Path) -> None:
+    """Every user of the machine can read it. Its own children don't get the secrets either."""
+    write(
+        "job.py",
+        """
+        import json, os
+        from pathlib import Path
+        from beadline.common.outer_options import get_overrides
+
+        found = Path("/proc/self/cmdline").read_text().split("\\0"), dict(os.environ), get_overrides()
+        Path("found").write_text(json.dumps(found))
+        """,
+    )
+    done = beadline("run", "-d", "-D", "my.api_key=hunter1", "-D", "my.url=plain", "job.py")
+    assert done.returncode == 0, done.stderr
+    line, environment, options = json.loads((tmp_path / "found").read_text())
+    assert "-Dmy.url=plain" in line
+    assert not leaks(str(line) + str(environment))
+    assert (options["my.api_key"], options["my.url"]) == ("hunter1", "plain")
