@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -10,6 +11,7 @@ from beadline.checkpoint.ends import End, Fate
 from beadline.common.configuration import Configuration
 from beadline.common.job_id import JobID
 from beadline.errors import ConfigurationError
+from beadline.state.segments.files import PRIVATE
 
 E = TypeVar("E", bound=Enum)
 
@@ -43,6 +45,7 @@ class Key:
     LOCAL_BACKUP = "execution.checkpointing.local-backup.enabled"
     # Flink has no key for the state limit of its job manager storage, because it can be set in code only.
     MAX_STATE_SIZE = "beadline.checkpointing.jobmanager.max-state-size"
+    FOLDER_MODE = "beadline.checkpointing.folder-mode"
     JOB_ID = "beadline.job-id"
     FIXED_JOB_ID = "$internal.pipeline.job-id"  # Flink's word for it
     RESTORE_PATH = "execution.state-recovery.path"
@@ -96,6 +99,7 @@ class CheckpointSettings:
     :ivar tolerable_failures: how many may fail in a row; ``None`` for any number
     :ivar aligned_timeout_ms: when unaligned, how long to wait for the running step before it is overtaken
     :ivar ignored_in_flight: the checkpoint whose in-flight step is left out when it is restored
+    :ivar folder_mode: the rights of the folders of jobs and savepoints; ``None`` for those that the umask leaves
     :ivar job_id: what the user calls the job; its folder has that name. ``None`` for a random one
     :ivar history: how many checkpoints that have ended are remembered, for people to look at
     :ivar warnings: sentences for the user on options that can't have the effect they ask for
@@ -120,6 +124,7 @@ class CheckpointSettings:
     inline_threshold: int = 20 << 10
     max_state_size: int = 5 << 20
     compression: bool = False
+    folder_mode: int | None = PRIVATE
     job_id: str | None = None
     restore_path: str | None = None
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
@@ -195,6 +200,7 @@ class CheckpointSettings:
             inline_threshold=configuration.get_memory_bytes(Key.INLINE_THRESHOLD, cls.inline_threshold),
             max_state_size=configuration.get_memory_bytes(Key.MAX_STATE_SIZE, cls.max_state_size),
             compression=configuration.get_boolean(Key.COMPRESSION, cls.compression),
+            folder_mode=_folder_mode(configuration),
             job_id=_job_id(configuration),
             restore_path=configuration.get_string(Key.RESTORE_PATH, None),
             claim_mode=_claim_mode(configuration, cls.claim_mode),
@@ -222,6 +228,20 @@ class CheckpointSettings:
 class _Mode(Enum):
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
+
+
+def _folder_mode(configuration: Configuration) -> int | None:
+    """The rights of folders; None for those that the umask leaves."""
+    text = configuration.get_string(Key.FOLDER_MODE, f"{PRIVATE:04o}").strip()
+    if text == "umask":
+        return None
+    mode = int(text, 8) if re.fullmatch("[0-7]{3,4}", text) else 0
+    if mode & PRIVATE != PRIVATE or mode & 0o5000:
+        raise ConfigurationError(
+            f"{Key.FOLDER_MODE} is {text!r}: it takes the rights of a folder as chmod does, with all of them for the "
+            "user, such as 0700, 0770 or 2770, or umask."
+        )
+    return mode
 
 
 def _job_id(configuration: Configuration) -> str | None:

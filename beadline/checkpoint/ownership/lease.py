@@ -120,7 +120,13 @@ class Lease:
         return f"<Lease epoch {self.epoch} of {self.folder}, held by {self.owner}>"
 
     @classmethod
-    def acquire(cls, folder: str, owner: str | None = None, clock: Callable[[], float] = time.time) -> Lease:
+    def acquire(
+        cls,
+        folder: str,
+        owner: str | None = None,
+        clock: Callable[[], float] = time.time,
+        folder_mode: int | None = files.PRIVATE,
+    ) -> Lease:
         """Take over the job in a folder and fence the driver that had it. Do this before choosing what to restore.
 
         1. create the lease of the next epoch
@@ -133,7 +139,8 @@ class Lease:
         token = uuid.uuid4().hex
         note = {"owner": owner, "since": since, "process": asdict(this_process()), "token": token}
         try:
-            files.make_folder(folder)
+            files.make_folder(files.parent(folder))
+            files.make_folder(folder, folder_mode)
             claim = _create(folder, note)
             counting = [[number, epoch] for number, epoch in published(folder) if counts(folder, number, epoch)]
             fence = {**note, "epoch": claim.epoch, "checkpoints": counting}

@@ -60,9 +60,13 @@ class FileJobStorage(JobStorage):
     survives_driver = True
 
     def __init__(
-        self, directory: CheckpointDirectory, job_id: str, inline_threshold: int = DEFAULT_INLINE_THRESHOLD
+        self,
+        directory: CheckpointDirectory,
+        job_id: str,
+        inline_threshold: int = DEFAULT_INLINE_THRESHOLD,
+        folder_mode: int | None = files.PRIVATE,
     ) -> None:
-        super().__init__(job_id, inline_threshold)
+        super().__init__(job_id, inline_threshold, folder_mode)
         self.folder = directory.job_folder(job_id)
         self._directory = directory
         self._files = DurableFiles()
@@ -81,7 +85,7 @@ class FileJobStorage(JobStorage):
     def acquire(self, is_new: bool = False) -> None:
         if is_new:
             disposal.make_room(self.folder)
-        self.hold(Lease.acquire(self.folder))
+        self.hold(Lease.acquire(self.folder, folder_mode=self._folder_mode))
         self._lineage = Lineage.of_driver(self.folder, self.epoch, is_new)
 
     def hold(self, lease: Lease) -> None:
@@ -198,7 +202,8 @@ class FileJobStorage(JobStorage):
         """Make the job's folders, and give the one for its segments."""
         folder = self.shared_folder(epoch)
         with explained(f"can't use {self._directory.path} for checkpoints"):
-            files.make_folder(folder)
+            files.make_folder(files.parent(self.folder))
+            files.make_folder(folder, self._folder_mode)
         return folder
 
     # -- writing

@@ -16,7 +16,7 @@ from beadline.checkpoint.settings import Key
 from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import JobStorage
 from beadline.errors import ConfigurationError, VersionError
-from beadline.state.segments.files import delete_file, join, read_segment
+from beadline.state.segments.files import PRIVATE, delete_file, join, read_segment
 from beadline.state.segments.version import SegmentRef, checksum_of
 
 DEFAULT_MAX_STATE_SIZE = 5 << 20
@@ -30,8 +30,10 @@ class MemoryJobStorage(JobStorage):
 
     survives_driver = False
 
-    def __init__(self, job_id: str, max_state_size: int = DEFAULT_MAX_STATE_SIZE) -> None:
-        super().__init__(job_id)
+    def __init__(
+        self, job_id: str, max_state_size: int = DEFAULT_MAX_STATE_SIZE, folder_mode: int | None = PRIVATE
+    ) -> None:
+        super().__init__(job_id, folder_mode=folder_mode)
         self._max_state_size = max_state_size
         self._kept: dict[int, bytes] = {}
         self._read: dict[tuple[str, int, int], bytes] = {}

@@ -95,7 +95,11 @@ def savepoint_folder(directory: str, job_id: str) -> str:
 
 
 def publish_savepoint(
-    snapshot: Snapshot, folder: str, fill: Fill | None = None, inline_threshold: int = DEFAULT_INLINE_THRESHOLD
+    snapshot: Snapshot,
+    folder: str,
+    fill: Fill | None = None,
+    inline_threshold: int = DEFAULT_INLINE_THRESHOLD,
+    folder_mode: int | None = files.PRIVATE,
 ) -> Stored:
     """Make a savepoint appear as a folder that does not exist yet.
 
@@ -110,7 +114,7 @@ def publish_savepoint(
     with explained(f"can't write the savepoint {folder}", Key.SAVEPOINT_DIRECTORY):
         files.make_folder(files.parent(folder))
         staged = folder if local is None else _staged(folder)
-        files.make_folder(staged)
+        files.make_folder(staged, folder_mode)
         try:
             moved, written = fill(snapshot, Bundle(staged, folder, inline_threshold))
             stored = replace(moved, kind=SnapshotKind.SAVEPOINT)

@@ -29,7 +29,7 @@ from beadline.checkpoint.storage.publishing import (
     savepoint_folder,
 )
 from beadline.graph.program import Program
-from beadline.state.segments.files import local_path
+from beadline.state.segments.files import PRIVATE, local_path
 
 
 class JobStorage(ABC):
@@ -45,9 +45,15 @@ class JobStorage(ABC):
 
     survives_driver: bool
 
-    def __init__(self, job_id: str, inline_threshold: int = DEFAULT_INLINE_THRESHOLD) -> None:
+    def __init__(
+        self,
+        job_id: str,
+        inline_threshold: int = DEFAULT_INLINE_THRESHOLD,
+        folder_mode: int | None = PRIVATE,
+    ) -> None:
         self.job_id = job_id
         self._inline_threshold = inline_threshold
+        self._folder_mode = folder_mode
         self._lineage = Lineage.alone()
 
     # -- whose job it is
@@ -164,7 +170,7 @@ class JobStorage(ABC):
         """Write a savepoint to a folder of its own in ``directory``, which holds all it needs, and can be moved."""
         folder = savepoint_folder(directory, snapshot.job_id)
         snapshot = replace(snapshot, epoch=self.epoch, lineage=self.lineage.name)
-        return publish_savepoint(snapshot, folder, fill, self._inline_threshold)
+        return publish_savepoint(snapshot, folder, fill, self._inline_threshold, self._folder_mode)
 
     @abstractmethod
     def read(self, pointer: str) -> Snapshot:

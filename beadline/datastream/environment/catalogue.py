@@ -187,6 +187,7 @@ OPTIONS: tuple[Option, ...] = (
         ("rest.savepoint-directories", "list of paths", None, "Where callers without a token may put savepoints."),
         ("history.dir", PATH, None, "Where records of ended jobs are kept.", "the user's state directory"),
         ("history.retained-jobs", INTEGER, "50", "How many of them are kept."),
+        ("checkpointing.folder-mode", "rights | umask", "0700", "Rights of the folders of jobs and savepoints."),
         ("checkpointing.jobmanager.max-state-size", SIZE, "5 mb", "Most state of a subtask in the driver's memory."),
         ("poison.action", "fail | skip | side-output", "fail", "What happens to a record that fails again and again."),
         ("poison.tries", INTEGER, "3", "How often it may fail."),

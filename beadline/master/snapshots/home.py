@@ -398,5 +398,5 @@ def storage_of(settings: CheckpointSettings, job_id: str) -> JobStorage:
     """The place of a job, of the kind that its settings choose."""
     directory = _directory_of(settings)
     if directory is None:
-        return MemoryJobStorage(job_id, settings.max_state_size)
-    return FileJobStorage(directory, job_id, settings.inline_threshold)
+        return MemoryJobStorage(job_id, settings.max_state_size, settings.folder_mode)
+    return FileJobStorage(directory, job_id, settings.inline_threshold, settings.folder_mode)

@@ -273,8 +273,16 @@ def entries_of(path: str) -> list[Entry]:
         return []
 
 
-def make_folder(path: str) -> None:
-    """Make a folder and those above it; on local disks their names are durable afterwards."""
+#: The rights of a folder that only its user may enter.
+PRIVATE = 0o700
+
+
+def make_folder(path: str, mode: int | None = None) -> None:
+    """Make a folder and those above it; on local disks their names are durable afterwards.
+
+    :param mode: the rights of each folder that is made on a local disk, whatever the umask is; without one the umask
+        decides
+    """
     local = local_path(path)
     if local is None:
         system, inner = _remote(path)
@@ -286,7 +294,11 @@ def make_folder(path: str) -> None:
         local = os.path.dirname(local) or "."
     for folder in reversed(missing):
         try:
-            os.mkdir(folder)
+            if mode is None:
+                os.mkdir(folder)
+            else:
+                os.mkdir(folder, mode & PRIVATE)
+                os.chmod(folder, mode)
         except FileExistsError:
             if not os.path.isdir(folder):
                 raise
