@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from beadline.connectors.sink import Held
+from beadline.connectors.sink import Former, Held
 from beadline.connectors.transactions import LogSink, TransactionalSink
 from beadline.connectors.transactions.committer import OutsideCommitter
 from tests.connectors.transactions.ledger import Journal, Ledger, visible
 
-RUN, OTHER = "0" * 32, "1" * 32
+RUN, OTHER, THIRD = "0" * 32, "1" * 32, "2" * 32
 
 
 def as_they_are(records: list[Any], timestamps: list[int] | None) -> list[Any]:
@@ -22,13 +23,21 @@ def as_they_are(records: list[Any], timestamps: list[int] | None) -> list[Any]:
 class Driver:
     """One driver's sink and committer."""
 
-    def __init__(self, folder: Path, run: str = RUN, epoch: int = 1, log: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        run: str = RUN,
+        epoch: int = 1,
+        log: bool = False,
+        name: str = "",
+        former: Sequence[Former] = (),
+    ) -> None:
         self.out = folder / "out"
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / ".pending").mkdir(exist_ok=True)
         outside: Any = Journal(str(self.out)) if log else Ledger(str(self.out))
         self.sink = LogSink(outside, as_they_are) if log else TransactionalSink(outside, as_they_are, "test")
-        self.sink.prepare(run, epoch, str(folder / run))
+        self.sink.prepare(run, epoch, str(folder / run), name, former)
         committer = self.sink.committer()
         assert isinstance(committer, OutsideCommitter)
         self.committer = committer
@@ -158,3 +167,31 @@ def test_a_savepoint_that_publishes_holds_all_it_needs(log: bool, tmp_path: Path
     again = new.committer.again(lost, lost)
     assert new.publish([new.committer.precommitter()(part) for part in again]) == []
     assert new.seen() == ["a", "b"]
+
+
+def test_a_driver_aborts_what_earlier_ones_left_open_and_nothing_else(tmp_path: Path) -> None:
+    """Not what a copy of its folder has open, whose lineage and epochs are the same, nor what is of another lineage."""
+    names = {"dead": (RUN, "aaaaaaaa"), "copy": (RUN, "bbbbbbbb"), "namesake": (OTHER, "cccccccc"), "old": (THIRD, "")}
+    drivers = {who: Driver(tmp_path, run, 1, name=name) for who, (run, name) in names.items()}
+    for driver in drivers.values():
+        driver.stage("a")
+        assert len(driver.ready()) == 1
+    former = [Former(RUN, "aaaaaaaa", 1, True, "test"), Former(THIRD, "", 1, True)]
+    new = Driver(tmp_path, epoch=2, name="dddddddd", former=former)
+    new.committer.restore(new.committer.snapshot(), [])
+    left = [id.split("-")[1:3] for id in Ledger(str(new.out)).list_open("")]
+    assert sorted(left) == sorted([[RUN[:8], "bbbbbbbb"], [OTHER[:8], "cccccccc"]])
+    new.committer.close(discard=True)
+    drivers["copy"].committer.close(discard=True)
+    assert [id.split("-")[2] for id in Ledger(str(new.out)).list_open("")] == ["cccccccc"]
+
+
+def test_a_job_from_a_checkpoint_of_another_is_another_writer(tmp_path: Path) -> None:
+    """The other one may go on from it too, and give the same numbers to other rows."""
+    first = Driver(tmp_path, log=True, name="aaaaaaaa")
+    snapshot = first.committer.snapshot()
+    second = Driver(tmp_path, OTHER, log=True, name="bbbbbbbb")
+    second.committer.restore(snapshot, [Held(snapshot, [], [])])
+    for driver in (first, second):
+        driver.stage("a")
+    assert first.ready()[0]["writer"] != second.ready()[0]["writer"]
