@@ -3,7 +3,8 @@
 The counters of parts are in the checkpoint, with the name of the driver that counted. Parts that this lineage published
 after the checkpoint that is restored are removed, and their rows come again; what a consumer has read by then can't be
 taken back. They are those of the driver that took the checkpoint, from its counters on, and all of later drivers, each
-by the names that its program gave them. A driver never sets its own counters back: a consumer may remember a name.
+by the names that its program gave them. Counters go on from driver to driver, so that the parts of a subtask are in
+order. A driver never sets its own counters back: a consumer may remember a name.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ class FileCommitter(Committer):
             self._reopen()
         counters = dict(snapshot["counters"])
         is_own = snapshot.get("driver") == self._own_name
-        for subtask, counter in counters.items() if is_own else ():
+        for subtask, counter in counters.items():
             self._counters[subtask] = max(self._counters.get(subtask, 0), counter)
         self._final = False
         self._give_up_others(needed)

@@ -204,6 +204,28 @@ def test_a_sink_that_was_added_since_is_taken_back(how: str, start: Jobs, out: P
     assert rows_in(out) == rows(6, 3)
 
 
+def test_parts_of_a_subtask_are_numbered_in_order_over_all_drivers(start: Jobs, out: Path) -> None:
+    first = start()
+    publish(first, 3)
+    first.cancel()
+    second = start(restore_path="latest", given=9)
+    publish(second, 2)
+    fail(second)
+    publish(second)
+    assert second.finish() is End.FINISHED
+    found: dict[int, list[tuple[int, list[int]]]] = {}
+    for path in out.iterdir():
+        if not path.name.startswith("."):
+            subtask, counter = map(int, path.name.split("-")[-2:])
+            lines = path.read_text().splitlines()
+            found.setdefault(subtask, []).append((counter, [int(line.partition(":")[0]) for line in lines]))
+    for parts in found.values():
+        numbers = [number for _, written in sorted(parts) for number in written]
+        assert numbers == sorted(numbers)
+        assert len({counter for counter, _ in parts}) == len(parts)
+    assert rows_in(out) == rows(21)
+
+
 @pytest.mark.parametrize("change", [{"suffix": ".log"}, {"prefix": "other"}, {"base_path": "elsewhere"}, {}], ids=str)
 def test_what_was_published_under_other_names_is_taken_back(
     change: dict[str, str], start: Jobs, tmp_path: Path, out: Path
