@@ -21,7 +21,7 @@ import traceback
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +177,19 @@ class Points:
 
     def install(self) -> None:
         for name, (owner, attribute) in POINTS.items():
-            setattr(owner, attribute, self._watched(name, getattr(owner, attribute)))
+            self.watch(name, owner, attribute)
         if any(trap.at == FILES for trap in self._drive.traps):
             sys.addaudithook(self._audit)
+
+    def set(self, traps: tuple[Trap, ...]) -> None:
+        """From now on only these; the points of before don't count."""
+        with self._lock:
+            self._drive = replace(self._drive, traps=traps)
+            self._passed.clear()
+            self._met.clear()
+
+    def watch(self, name: str, owner: Any, attribute: str) -> None:
+        setattr(owner, attribute, self._watched(name, getattr(owner, attribute)))
 
     def _watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:
@@ -311,7 +321,8 @@ def _forgetful(completed: Callable[..., Any]) -> Callable[..., Any]:
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # pyarrow imports pandas when it is first used, which takes longer than the rest of a driver's life.
-_CONTEXT.set_forkserver_preload([__name__, "pyarrow.pandas_compat"])
+_PRELOADED = ["tests.master.snapshots.commanded", "pyarrow.pandas_compat", "pyarrow.compute", "pandas"]
+_CONTEXT.set_forkserver_preload([__name__, *_PRELOADED])
 
 
 def start(given: Drive) -> Any:
