@@ -1,7 +1,8 @@
 """Kafka's properties: from what Java's clients call them to what librdkafka calls them.
 
 Programs for PyFlink set properties of Java's clients. Each is translated, or has no meaning here, which the log
-says, or is refused by name: none is taken and forgotten. librdkafka's own names are understood too.
+says, or is refused by name: none is taken and forgotten. librdkafka's own names are understood too. Programs often
+give one dict to a consumer and a producer, and Kafka's clients pass over what is for the other one: so does this.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from beadline.errors import ConfigurationError, UnsupportedFeatureError
 Role = Literal["consumer", "producer"]
 
 _LOG = logging.getLogger("beadline.kafka")
+_OTHER: dict[Role, Role] = {"consumer": "producer", "producer": "consumer"}
 
 # The same name with the same meaning in both clients.
 _COMMON = frozenset(
@@ -153,6 +155,22 @@ _WITHOUT_MEANING: dict[Role, frozenset[str]] = {
         }
     ),
 }
+# What the source itself sees to, and what only says something to the other client: these are no names of a client's.
+_ONLY: dict[Role, frozenset[str]] = {
+    "consumer": frozenset(
+        {
+            "auto.commit.interval.ms",
+            "auto.offset.reset",
+            "client.id.prefix",
+            "commit.offsets.on.checkpoint",
+            "default.api.timeout.ms",
+            "enable.auto.commit",
+            "flink.partition-discovery.interval-millis",
+            "partition.discovery.interval.ms",
+        }
+    ),
+    "producer": frozenset({"buffer.memory", "partitioner.class", "transactional.id"}),
+}
 _JVM_METRICS = frozenset(
     {
         "auto.include.jmx.reporter",
@@ -213,6 +231,7 @@ def client_settings(properties: Mapping[str, Any], role: Role, own: frozenset[st
     given = {name: value for name, value in as_texts(properties).items() if name not in own}
     made: dict[str, str] = {}
     idle: list[str] = []
+    foreign: list[str] = []
     for name, value in given.items():
         if name in security.PROPERTIES:
             continue
@@ -224,6 +243,8 @@ def client_settings(properties: Mapping[str, Any], role: Role, own: frozenset[st
             made[f"socket.{name}"] = "0" if value == "-1" else value  # as the system has it
         elif name == "buffer.memory" and role == "producer":
             made["queue.buffering.max.kbytes"] = str(max(1, _number(name, value) // 1024))
+        elif _is_of_the_other(name, role):
+            foreign.append(name)
         elif name in _WITHOUT_MEANING[role] or name in _JVM_METRICS or _is_usual(name, value):
             idle.append(name)
         else:
@@ -231,7 +252,17 @@ def client_settings(properties: Mapping[str, Any], role: Role, own: frozenset[st
     made.update(security.security_settings({name: given[name] for name in given if name in security.PROPERTIES}))
     if idle:
         _LOG.info("Kafka properties that have no meaning in Beadline, and are left out: %s", ", ".join(sorted(idle)))
+    if foreign:
+        other = _OTHER[role]
+        _LOG.info("Kafka properties of a %s, left out for this %s: %s", other, role, ", ".join(sorted(foreign)))
     return made
+
+
+def _is_of_the_other(name: str, role: Role) -> bool:
+    """Whether only the other client knows this property."""
+    other = _OTHER[role]
+    theirs = _SAME[other] | _RENAMED[other].keys() | _WITHOUT_MEANING[other] | _ONLY[other]
+    return name in theirs and name not in _WITHOUT_MEANING[role] | _ONLY[role]
 
 
 def _is_usual(name: str, value: str) -> bool:
@@ -245,9 +276,6 @@ def _refused(name: str, role: Role) -> Exception:
         return UnsupportedFeatureError(f"Kafka property '{name}' can't be set here: {_INSTEAD[name]}.")
     if name in _JAVA_CLASSES:
         return UnsupportedFeatureError(f"Kafka property '{name}' names classes of Java, which can't run here.")
-    other: Role = "producer" if role == "consumer" else "consumer"
-    if name in _SAME[other] or name in _RENAMED[other] or name in _WITHOUT_MEANING[other] or name == "buffer.memory":
-        return ConfigurationError(f"Kafka property '{name}' is for a {other}, and this is a {role}: remove it.")
     known = [*_COMMON, *_SAME[role], *_RENAMED[role], *_NATIVE, *security.PROPERTIES, *_WITHOUT_MEANING[role]]
     near = difflib.get_close_matches(name, known, 1)
     hint = f" Did you mean '{near[0]}'?" if near else " Remove it if the job does not need it."

@@ -23,6 +23,7 @@ from beadline.datastream.connectors.kafka_reading import (
     keeps_its_type,
     reset_of,
     settings_of,
+    without_group,
 )
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 
@@ -78,7 +79,8 @@ class FlinkKafkaConsumerBase(Source, SourceFunction):
 class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
     """Reads topics of Kafka, for programs of PyFlink 1.x: ``env.add_source(FlinkKafkaConsumer(…))``.
 
-    It starts from what the group has committed, unless told otherwise.
+    It starts from what the group has committed, unless told otherwise. Without ``group.id`` it starts where
+    ``auto.offset.reset`` says, and commits no offsets.
 
     :param topics: one name or several
     :param properties: of Kafka's Java consumer
@@ -111,7 +113,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         reading = KafkaReading(
             settings=self._settings,
             subscription=self._subscription,
-            start=self._start,
+            start=self._start if "group.id" in self._properties else without_group(self._start),
             stop=None,
             bounded=False,
             reset=self._reset,

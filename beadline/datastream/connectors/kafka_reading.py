@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from beadline.connectors.kafka.offsets import Reset
+from beadline.connectors.kafka.offsets import Offsets, Reset
 from beadline.connectors.kafka.properties import consumer_settings, number, truth
 from beadline.connectors.kafka.source import KafkaReading
 from beadline.errors import ConfigurationError
@@ -42,6 +42,13 @@ def check_group(reading: KafkaReading) -> None:
         )
     if "group.id" not in reading.settings and reading.auto_commit_seconds is not None:
         raise ConfigurationError(f"{AUTO_COMMIT}=true needs a consumer group: set 'group.id'.")
+
+
+def without_group(start: Offsets) -> Offsets:
+    """Where a consumer of 1.x without a group starts: nothing was committed, so ``auto.offset.reset`` decides."""
+    if start.kind == "committed" and start.reset != "none":
+        return Offsets(start.reset, start.reset)
+    return start
 
 
 def reset_of(properties: Mapping[str, str]) -> Reset:

@@ -10,11 +10,13 @@ from beadline.common.serialization import SimpleStringSchema
 from beadline.connectors.kafka.properties import consumer_settings, producer_settings
 from beadline.datastream.connectors.kafka import (
     FlinkKafkaConsumer,
+    FlinkKafkaProducer,
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
     KafkaSource,
     KafkaSourceBuilder,
     KafkaTopicPartition,
+    Semantic,
 )
 from beadline.errors import BeadlineError, ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 
@@ -69,7 +71,6 @@ def test_what_has_no_meaning_is_named_in_the_log(caplog: pytest.LogCaptureFixtur
     [
         ("bootstrap.server", r"Did you mean 'bootstrap\.servers'"),
         ("interceptor.classes", "classes of Java"),
-        ("acks", "is for a producer"),
         ("ssl.protocol", r"TLSv1\.2"),
         ("no.such.thing.at.all", r"no\.such\.thing\.at\.all"),
     ],
@@ -77,6 +78,44 @@ def test_what_has_no_meaning_is_named_in_the_log(caplog: pytest.LogCaptureFixtur
 def test_what_cant_be_translated_is_refused_by_name(name: str, hint: str) -> None:
     with pytest.raises(BeadlineError, match=hint):
         consumer_settings({name: "x"})
+
+
+def test_one_dict_serves_a_consumer_and_a_producer(caplog: pytest.LogCaptureFixture) -> None:
+    both = {
+        "bootstrap.servers": "b:1",
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": "false",
+        "isolation.level": "read_committed",
+        "max.poll.records": "5",
+        "acks": "all",
+        "request.timeout.ms": "20000",
+        "buffer.memory": "1048576",
+        "value.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+    }
+    with caplog.at_level(logging.INFO, "beadline.kafka"):
+        assert producer_settings(both) == {
+            "bootstrap.servers": "b:1",
+            "acks": "all",
+            "request.timeout.ms": "20000",
+            "queue.buffering.max.kbytes": "1024",
+        }
+    assert "of a consumer, left out for this producer: auto.offset.reset, enable.auto.commit, group.id" in caplog.text
+    own = frozenset({"auto.offset.reset", "enable.auto.commit"})
+    assert consumer_settings(both, own) == {
+        "bootstrap.servers": "b:1",
+        "group.id": "g",
+        "isolation.level": "read_committed",
+        "socket.timeout.ms": "20000",
+    }
+
+
+def test_a_producer_with_a_group_still_has_the_rules_of_exactly_once() -> None:
+    given = {"bootstrap.servers": "b:1", "group.id": "g"}
+    for weaker in ({"acks": "1"}, {"enable.idempotence": "false"}):
+        with pytest.raises(ConfigurationError, match="exactly-once delivery needs"):
+            FlinkKafkaProducer("t", SimpleStringSchema(), {**given, **weaker}, semantic=Semantic.EXACTLY_ONCE)
+    FlinkKafkaProducer("t", SimpleStringSchema(), given, semantic=Semantic.EXACTLY_ONCE)
 
 
 def test_a_producer_has_no_transactional_id_of_its_own() -> None:
@@ -215,8 +254,22 @@ def test_each_source_has_its_own_name_for_discovery() -> None:
 
 
 def test_an_old_consumer_starts_from_its_group() -> None:
-    with pytest.raises(ConfigurationError, match=r"group\.id"):
-        FlinkKafkaConsumer("a", SimpleStringSchema(), {"bootstrap.servers": "b:1"})._make_source()
     consumer = FlinkKafkaConsumer(["a", "b"], SimpleStringSchema(), {"bootstrap.servers": "b:1", "group.id": "g"})
     assert consumer.get_produced_type() == SimpleStringSchema().get_produced_type()
     assert not consumer._make_source().bounded
+
+
+@pytest.mark.parametrize(("reset", "kind"), [(None, "latest"), ("earliest", "earliest"), ("latest", "latest")])
+def test_an_old_consumer_without_a_group_starts_as_the_reset_says(reset: str | None, kind: str) -> None:
+    properties = {"bootstrap.servers": "b:1"} | ({} if reset is None else {"auto.offset.reset": reset})
+    source = FlinkKafkaConsumer("a", SimpleStringSchema(), properties)._make_source()
+    reading = source._reading
+    assert reading.start.kind == kind
+    assert reading.auto_commit_seconds is None
+    assert "group.id" not in reading.settings
+
+
+def test_an_old_consumer_without_a_group_and_a_reset_has_nowhere_to_start() -> None:
+    properties = {"bootstrap.servers": "b:1", "auto.offset.reset": "none"}
+    with pytest.raises(ConfigurationError, match=r"group\.id"):
+        FlinkKafkaConsumer("a", SimpleStringSchema(), properties)._make_source()
