@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from beadline.common.time import Duration
 from beadline.common.watermark_generator import WatermarkGenerator, WatermarkOutput
@@ -44,6 +45,53 @@ class TimestampAssigner(ABC):
         """
 
 
+class _FunctionAssigner(TimestampAssigner):
+    """Timestamps by a function or lambda. It may leave out the second parameter."""
+
+    def __init__(self, function: Callable[..., int]) -> None:
+        self._function = function
+        self._with_timestamp = _takes(function, 2)
+        if not self._with_timestamp and not _takes(function, 1):
+            raise ConfigurationError(
+                f"with_timestamp_assigner() takes a function of a record and the timestamp that it has so far, and "
+                f"{function!r} has other parameters: write lambda value, timestamp: …"
+            )
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return self._function(value, record_timestamp) if self._with_timestamp else self._function(value)
+
+
+def _takes(function: Callable[..., Any], arguments: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(arguments))
+    except TypeError:
+        return False
+    except ValueError:  # some functions of C do not tell
+        return arguments == 2
+    return True
+
+
+def _as_assigner(given: Any) -> TimestampAssigner:
+    if isinstance(given, type):
+        raise ConfigurationError(
+            f"with_timestamp_assigner() takes an object, and {given.__name__} is a class: write {given.__name__}()."
+        )
+    extract = getattr(given, "extract_timestamp", None)
+    if not callable(extract) and not callable(given):
+        raise ConfigurationError(
+            f"{given!r} is neither a function nor has it a method extract_timestamp; derive its class from "
+            "TimestampAssigner."
+        )
+    own = callable(extract)
+    if inspect.isgeneratorfunction(extract if own else given):
+        name = f"{type(given).__name__}.extract_timestamp" if own else getattr(given, "__qualname__", repr(given))
+        raise ConfigurationError(
+            f"the timestamp assigner {name} yields, and so gives a generator instead of a timestamp: write 'return' "
+            "in place of 'yield'."
+        )
+    return cast(TimestampAssigner, given) if own else _FunctionAssigner(given)
+
+
 class WatermarkStrategy(WithoutJava):
     """How watermarks and timestamps are made::
 
@@ -65,13 +113,14 @@ class WatermarkStrategy(WithoutJava):
         self.alignment: WatermarkAlignment | None = None
         self.generator_supplier: Callable[[], WatermarkGenerator] | None = None
 
-    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
-        """Take timestamps from ``timestamp_assigner``. Changes this strategy, and returns it."""
-        if not callable(getattr(timestamp_assigner, "extract_timestamp", None)):
-            raise ConfigurationError(
-                f"{timestamp_assigner!r} has no method extract_timestamp; derive its class from TimestampAssigner."
-            )
-        self.timestamp_assigner = timestamp_assigner
+    def with_timestamp_assigner(
+        self, timestamp_assigner: TimestampAssigner | Callable[[Any, int], int]
+    ) -> WatermarkStrategy:
+        """Take timestamps from ``timestamp_assigner``. Changes this strategy, and returns it.
+
+        :param timestamp_assigner: a TimestampAssigner, or a function of the record and the timestamp it has so far
+        """
+        self.timestamp_assigner = _as_assigner(timestamp_assigner)
         return self
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:

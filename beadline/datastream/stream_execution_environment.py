@@ -19,7 +19,7 @@ from beadline.datastream.environment.settings import EnvironmentSettings
 from beadline.datastream.environment.typed_collections import typed_elements
 from beadline.datastream.streams.cached import resolve_caches
 from beadline.datastream.streams.source import SourceStream
-from beadline.errors import ConfigurationError, UnsupportedFeatureError
+from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
 from beadline.graph.plan import Plan, execution_plan, flow_order, make_plan
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Edge, Forward, Node, SourceSpec, Spec
@@ -168,6 +168,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         type_info: TypeInformation | None,
         call: str = "from_source",
     ) -> DataStream:
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeMismatchError(
+                f"{call}(…, source_name={source_name!r}) needs a WatermarkStrategy as watermark_strategy, got "
+                f"{watermark_strategy!r}. For a program without event time that is WatermarkStrategy.no_watermarks()."
+            )
         made = as_source(source, call)
         own_type = getattr(source, "_produced_type", None)
         produced = type_info or own_type or Types.PICKLED_BYTE_ARRAY()

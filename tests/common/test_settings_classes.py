@@ -222,8 +222,32 @@ class TestWatermarkStrategy:
             strategy.with_watermark_alignment("g", Duration.of_millis(-1))
         with pytest.raises(ConfigurationError, match="takes a Duration"):
             strategy.with_idleness(5)  # type: ignore[arg-type]
-        with pytest.raises(ConfigurationError, match="has no method extract_timestamp"):
-            strategy.with_timestamp_assigner(lambda value, timestamp: 0)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="has it a method extract_timestamp"):
+            strategy.with_timestamp_assigner("ts")  # type: ignore[arg-type]
+
+    def test_a_function_is_a_timestamp_assigner(self) -> None:
+        for function in (lambda value, timestamp: value + 1, lambda value: value + 1):
+            strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(function)
+            assert strategy.timestamp_assigner is not None
+            assert strategy.timestamp_assigner.extract_timestamp(4, -1) == 5
+        with pytest.raises(ConfigurationError, match="lambda value, timestamp: …"):
+            WatermarkStrategy.no_watermarks().with_timestamp_assigner(lambda: 5)  # type: ignore[arg-type, misc]
+
+    def test_assigners_that_give_no_timestamp_are_named(self) -> None:
+        class Yields(TimestampAssigner):
+            def extract_timestamp(self, value: Any, record_timestamp: int) -> Any:
+                yield value
+
+        def yielding(value: Any, record_timestamp: int) -> Any:
+            yield value
+
+        strategy = WatermarkStrategy.for_monotonous_timestamps()
+        with pytest.raises(ConfigurationError, match=r"Yields\.extract_timestamp yields.*write 'return'"):
+            strategy.with_timestamp_assigner(Yields())
+        with pytest.raises(ConfigurationError, match=r"yielding yields.*write 'return'"):
+            strategy.with_timestamp_assigner(yielding)
+        with pytest.raises(ConfigurationError, match=r"Yields is a class: write Yields\(\)"):
+            strategy.with_timestamp_assigner(Yields)
 
     def test_it_travels_and_shows_what_it_is(self) -> None:
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1)).with_idleness(

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from beadline.common import Row, Time, Types
-from beadline.datastream import CoMapFunction, CoProcessFunction, KeyedProcessFunction
+from beadline.common import Row, Time, Types, WatermarkStrategy
+from beadline.datastream import CoMapFunction, CoProcessFunction, KeyedProcessFunction, ProcessFunction
+from beadline.datastream.connectors.number_seq import NumberSequenceSource
 from beadline.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -21,7 +22,7 @@ from beadline.datastream.window import (
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
 )
-from beadline.errors import GraphError, JobExecutionError
+from beadline.errors import GraphError, JobExecutionError, TypeMismatchError
 from beadline.testing import KeyedHarness
 
 from .jobs import collect, environment
@@ -157,3 +158,23 @@ def test_keyed_operators_have_the_names_that_pyflink_gives() -> None:
     assert keyed.sum().get_name() == "Reduce"
     assert keyed.connect(keyed).process(Together()).get_name() == "Keyed Co-Process"
     assert keyed.connect(keyed).map(First()).get_name() == "Co-Map"
+
+
+class TellsTime(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value, ctx.timestamp()
+
+
+def test_a_lambda_gives_timestamps() -> None:
+    env = environment(beadline__engine="local")
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+        lambda value, timestamp: value * 10
+    )
+    stream = env.from_collection([1, 2, 3]).assign_timestamps_and_watermarks(strategy)
+    assert sorted(collect(stream.process(TellsTime()))) == [(1, 10), (2, 20), (3, 30)]
+
+
+def test_a_source_without_a_strategy_is_told_which_one_to_take() -> None:
+    for given in (None, WatermarkStrategy.no_watermarks):
+        with pytest.raises(TypeMismatchError, match=r"'orders'.*WatermarkStrategy\.no_watermarks\(\)"):
+            environment().from_source(NumberSequenceSource(1, 3), given, "orders")  # type: ignore[arg-type]
