@@ -294,6 +294,8 @@ def _naming(reader: Reader, position: dict[str, Any]) -> Iterator[None]:
             operator=reader.node.name,
             user_traceback=folded(text),
             full_traceback=text,
+            # A module that is missing on the driver is missing after a restart too.
+            lasting=isinstance(error, ModuleNotFoundError),
             raised=type(error).__name__,
         )
         told.add_note("\n".join(where_raised(text)))

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from beadline.connectors.clients import require_kafka
 from beadline.connectors.kafka.identity import TopicIds
 from beadline.connectors.kafka.offsets import Partition
-from beadline.errors import ConfigurationError, EnvironmentSetupError, InputError
+from beadline.errors import ConfigurationError, InputError
 
 _LOG = logging.getLogger("beadline.kafka")
 
@@ -43,6 +44,7 @@ class Cluster:
     """
 
     def __init__(self, settings: Mapping[str, str], patience: float) -> None:
+        require_kafka()
         self._settings = dict(settings)
         self._seconds = min(_SECONDS, patience)
         self._clients: dict[str, Any] = {}
@@ -276,12 +278,9 @@ def _names(partitions: Sequence[Any]) -> str:
 
 def make_consumer(settings: Mapping[str, Any]) -> Any:
     """A consumer of confluent-kafka."""
-    try:
-        from confluent_kafka import Consumer, KafkaException
-    except ImportError:
-        raise EnvironmentSetupError(
-            "Kafka needs the package confluent-kafka: pip install 'beadline[kafka]' (here and on the workers)"
-        ) from None
+    require_kafka()
+    from confluent_kafka import Consumer, KafkaException
+
     try:
         return Consumer(dict(settings))
     except KafkaException as error:

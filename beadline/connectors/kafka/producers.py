@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from beadline.connectors.clients import require_kafka
 from beadline.connectors.kafka.properties import client_settings
-from beadline.errors import ConfigurationError, EnvironmentSetupError
+from beadline.errors import ConfigurationError
 
 _LOG = logging.getLogger("beadline.kafka")
 
@@ -163,12 +164,9 @@ class Producing:
 
 
 def _make(config: Mapping[str, Any]) -> Any:
-    try:
-        from confluent_kafka import KafkaException, Producer
-    except ImportError:
-        raise EnvironmentSetupError(
-            "Kafka needs confluent-kafka: pip install 'beadline[kafka]' (here and on the workers)."
-        ) from None
+    require_kafka()
+    from confluent_kafka import KafkaException, Producer
+
     try:
         return Producer(dict(config), logger=_LOG)
     except KafkaException as error:

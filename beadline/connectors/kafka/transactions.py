@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from beadline.connectors.clients import require_kafka
 from beadline.connectors.kafka.coordinator import Coordinator, Described, coordinator_of
 from beadline.connectors.kafka.producers import DELIVERY_TIMEOUT, Producing, as_error
 from beadline.connectors.kafka.topics import check_topics
@@ -101,6 +102,7 @@ class KafkaTransactions(Transactions):
         }
 
     def _begin(self, id: str) -> Producing:
+        require_kafka()
         from confluent_kafka import KafkaException
 
         timeout = self.resolved_timeout()

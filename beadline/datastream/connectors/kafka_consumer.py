@@ -8,6 +8,7 @@ from typing import Any, Self
 from beadline.api.function import SourceFunction
 from beadline.common.serialization import DeserializationSchema
 from beadline.common.typeinfo import TypeInformation
+from beadline.connectors.clients import require_kafka
 from beadline.connectors.kafka.offsets import Offsets, Reset, Subscription
 from beadline.connectors.kafka.properties import as_texts, number, truth
 from beadline.connectors.kafka.source import KafkaReading, KafkaStepSource
@@ -110,6 +111,7 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         return f"<FlinkKafkaConsumer of {self._subscription} at {self._settings['bootstrap.servers']}>"
 
     def _make_source(self) -> KafkaStepSource:
+        require_kafka()
         reading = KafkaReading(
             settings=self._settings,
             subscription=self._subscription,

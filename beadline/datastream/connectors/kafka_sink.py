@@ -10,6 +10,7 @@ from typing import Any
 from beadline.api.sinks import SinkFunction
 from beadline.common.serialization import SerializationSchema
 from beadline.common.typeinfo import TypeInformation
+from beadline.connectors.clients import require_client, require_kafka
 from beadline.connectors.kafka.encoding import Headers, RecordEncoder
 from beadline.connectors.kafka.log import KafkaLog
 from beadline.connectors.kafka.producers import producer_settings
@@ -332,11 +333,13 @@ def _make(
     encoder: RecordEncoder,
     log_failures_only: bool = False,
 ) -> StagedSink:
+    require_kafka()
     settings, timeout = _settings(properties, guarantee)
     topics = (encoder.topic,) if encoder.topic is not None else ()
     if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
         assert prefix is not None
         if log_failures_only:
             raise ConfigurationError("set_log_failures_only(True) loses records: it can't be had with EXACTLY_ONCE.")
+        require_client("kafka", "kafka", "Exactly-once delivery to Kafka")
         return TransactionalSink(KafkaTransactions(settings, topics, timeout), encoder, prefix)
     return LogSink(KafkaLog(settings, topics, log_failures_only), encoder)

@@ -8,6 +8,7 @@ from typing import Any
 
 from beadline.common.serialization import DeserializationSchema
 from beadline.common.typeinfo import TypeInformation, Types
+from beadline.connectors.clients import require_kafka
 from beadline.connectors.kafka.offsets import Offsets, Subscription
 from beadline.connectors.kafka.properties import as_texts, number, truth
 from beadline.connectors.kafka.records import KafkaRecord
@@ -77,6 +78,7 @@ class KafkaSource(Source):
         return f"<KafkaSource of {self._reading.subscription} at {self._reading.settings['bootstrap.servers']}>"
 
     def _make_source(self) -> KafkaStepSource:
+        require_kafka()
         return KafkaStepSource(self._reading)
 
     @staticmethod

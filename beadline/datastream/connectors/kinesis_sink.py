@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from beadline.common.serialization import SerializationSchema
 from beadline.common.typeinfo import TypeInformation
+from beadline.connectors.clients import require_client
 from beadline.connectors.kinesis.client import checked
 from beadline.connectors.kinesis.writing import AwsLog, FirehoseLog, KinesisLog, RecordEncoder
 from beadline.connectors.sink import StagedSink
@@ -45,6 +46,7 @@ class _AwsSink(Sink):
         return f"<{type(self).__name__} to {self._log.name}>"
 
     def _make_sink(self, type_info: TypeInformation) -> StagedSink:
+        require_client("boto3", "kinesis", "Kinesis")
         return LogSink(self._log, self._encoder)
 
 

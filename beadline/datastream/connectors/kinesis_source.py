@@ -11,6 +11,7 @@ from beadline.common.configuration import Configuration
 from beadline.common.option_texts import parse_duration_ms
 from beadline.common.serialization import DeserializationSchema
 from beadline.common.typeinfo import TypeInformation
+from beadline.connectors.clients import require_client
 from beadline.connectors.kinesis.client import checked
 from beadline.connectors.kinesis.source import KinesisReading, KinesisStepSource
 from beadline.datastream.connectors.base import Source
@@ -111,6 +112,7 @@ class FlinkKinesisConsumer(Source, SourceFunction):
         return self._schema.get_produced_type()
 
     def _make_source(self) -> KinesisStepSource:
+        require_client("boto3", "kinesis", "Kinesis")
         return KinesisStepSource(self._reading)
 
 
@@ -129,6 +131,7 @@ class KinesisStreamsSource(Source):
         return KinesisStreamsSourceBuilder()
 
     def _make_source(self) -> KinesisStepSource:
+        require_client("boto3", "kinesis", "Kinesis")
         return KinesisStepSource(self._reading)
 
 
