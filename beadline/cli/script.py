@@ -33,6 +33,12 @@ Definitions: TypeAlias = Annotated[
 ]
 
 
+_NO_PYFLINK = (
+    "To let 'import pyflink' mean Beadline, give --pyflink before the program: beadline run --pyflink {script} "
+    "(under plain Python, before the first import: from beadline import pyflink_alias; pyflink_alias.install())."
+)
+
+
 def run_script(script: Path, args: Sequence[str]) -> None:
     """Run *script* as ``__main__``, with *args* as its arguments.
 
@@ -135,6 +141,11 @@ def report_failure(error: Exception, script: Path, hook: object = None) -> None:
     ran, shows it itself.
     """
     tb = _from_script(error.__traceback__, script)
+    if isinstance(error, ModuleNotFoundError) and error.name == "pyflink" and not telling.verbose():
+        # There is nothing that PyFlink could be mixed up with: it isn't installed.
+        first, *rest = telling.report(error, telling.line_of_user(tb))
+        say("\n".join([f"error: {first}", *rest, _NO_PYFLINK.format(script=script)]), err=True)
+        return
     if isinstance(error, BeadlineError) and not telling.verbose():
         first, *rest = telling.report(error, telling.line_of_user(tb))
         typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)

@@ -16,6 +16,18 @@ def test_version(beadline):
     assert result.returncode == 0
 
 
+def test_an_import_of_pyflink_without_the_option_for_it(beadline, write):
+    write("job.py", "import sys\n\nfrom pyflink.datastream import StreamExecutionEnvironment\n")
+
+    result = beadline("run", "job.py")
+
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[0] == "error: No module named 'pyflink'"
+    assert "/job.py, line 3" in result.stderr
+    assert "beadline run --pyflink job.py" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 class TestWhatTheScriptSees:
     def test_it_is_the_main_module(self, beadline, write):
         write(
