@@ -331,7 +331,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
     def _add_node(
         self, name: str, spec: Spec, output_type: TypeInformation, edges: list[Edge], parallelism: int | None = None
     ) -> Node:
-        node = Node(self._next_number(), name, spec, output_type, edges, parallelism)
+        made_at = telling.place_in_program()
+        node = Node(self._next_number(), name, spec, output_type, edges, parallelism, made_at=made_at)
         self._pending.append(node)
         return node
 

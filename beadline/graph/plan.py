@@ -59,6 +59,7 @@ class PlanNode:
 
     :ivar chosen_max: the program names its max parallelism; otherwise it follows from the parallelism, or from the
         state that the operator is restored with
+    :ivar made_at: the line of the program that made it, ``job.py:17``
     """
 
     id: int
@@ -74,6 +75,7 @@ class PlanNode:
     inputs: tuple[PlanEdge, ...]
     outputs: tuple[PlanEdge, ...]
     chosen_max: bool = False
+    made_at: str = ""
 
     @property
     def key_type(self) -> TypeInformation | None:
@@ -170,6 +172,7 @@ def make_plan(
             tuple(inputs[node.id]),
             tuple(outputs[node.id]),
             bool(node.max_parallelism or default_max),
+            node.made_at,
         )
     levels = tuple(tuple(n.id for n in ordered if depth[n.id] == level) for level in range(max(depth.values()) + 1))
     return Plan(job_name, planned, edges, levels, job_parameters or {})

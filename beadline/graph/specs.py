@@ -264,7 +264,10 @@ class Edge:
 
 @dataclass
 class Node:
-    """One operator of the program, as declared."""
+    """One operator of the program, as declared.
+
+    :ivar made_at: the line of the program that made it, ``job.py:17``
+    """
 
     id: int
     name: str
@@ -280,6 +283,7 @@ class Node:
     never_chained: bool = False
     single: bool = False
     side_types: dict[str, TypeInformation] = field(default_factory=dict)
+    made_at: str = ""
 
     def __repr__(self) -> str:
         return f"<Node {self.id} '{self.name}'>"

@@ -189,7 +189,8 @@ def job_error(failure: Failure, printed: str = "") -> BeadlineError:
     """The error that the user sees for a failure in a task."""
     if failure.error_type == StateMismatchError.__name__:
         return StateMismatchError(failure.message)
-    where = f"operator '{failure.operator}' (subtask {failure.subtask})"
+    made_at = f"{failure.made_at}, " if failure.made_at else ""
+    where = f"operator '{failure.operator}' ({made_at}subtask {failure.subtask})"
     at = f" at record {shortened(failure.record, 160)}" if failure.record is not None else ""
     if failure.split is not None:
         at += f" while it read {failure.split}"

@@ -18,11 +18,15 @@ class UserCodeError(Exception):
 
     :ivar node: the operator's number, if the record reached it and can be kept away from it
     :ivar split: what a source was reading, if it is not a record's fault
+    :ivar made_at: the line of the program that made the operator
     """
 
-    def __init__(self, operator: str | PlanNode, record: Any, cause: BaseException, split: Any = None) -> None:
+    def __init__(
+        self, operator: str | PlanNode, record: Any, cause: BaseException, split: Any = None, made_at: str = ""
+    ) -> None:
         self.node = None if isinstance(operator, str) else operator.id
         self.operator = operator if isinstance(operator, str) else operator.name
+        self.made_at = made_at if isinstance(operator, str) else operator.made_at
         super().__init__(f"{self.operator}: {cause}")
         self.record = record
         self.cause = cause
@@ -36,6 +40,7 @@ class Failure:
     :ivar traceback: empty for errors that Beadline raises on purpose: their message is enough
     :ivar culprit: the operator's number and a digest of the record, if it is the record's fault
     :ivar split: what a source was reading
+    :ivar made_at: the line of the program that made the operator
     """
 
     operator: str
@@ -46,13 +51,15 @@ class Failure:
     traceback: str
     culprit: tuple[int, str] | None = None
     split: str | None = None
+    made_at: str = ""
 
     @staticmethod
     def of(error: BaseException, operator: str, subtask: int) -> Failure:
         record: str | None = None
         split: str | None = None
+        made_at = ""
         if isinstance(error, UserCodeError):
-            operator, cause = error.operator, error.cause
+            operator, cause, made_at = error.operator, error.cause, error.made_at
             record = None if error.record is NO_RECORD else shorten(error.record)
             split = None if error.split is None else shorten(error.split)
         else:
@@ -63,7 +70,7 @@ class Failure:
             message += f". {FREE_SPACE}"
         if isinstance(cause, InputError) or (is_full(cause) and record is None):
             text = ""
-        return Failure(operator, subtask, record, type(cause).__name__, message, text, split=split)
+        return Failure(operator, subtask, record, type(cause).__name__, message, text, split=split, made_at=made_at)
 
 
 NO_RECORD: Any = object()

@@ -103,7 +103,7 @@ class TestFunctions:
         result = beadline("run", "--engine", "local", "job.py")
 
         assert (result.returncode, result.stdout) == (1, "seen 1\nseen 2\n")
-        assert "error: operator 'Map' (subtask 0) failed at record 2: ValueError: no twos\n" in result.stderr
+        assert "error: operator 'Map' (job.py:13, subtask 0) failed at record 2: ValueError: no twos\n" in result.stderr
         assert 'job.py, line 8, in check: raise ValueError("no twos")\n' in result.stderr
         assert "Spark" not in result.stderr
 

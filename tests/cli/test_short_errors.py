@@ -61,7 +61,11 @@ NOT_RESTARTED = "The job is not restarted: the restart strategy is 'none'"
 @pytest.mark.parametrize(
     ("case", "kind", "expected"),
     [
-        ("deep", "JobExecutionError", ["operator 'deep' (subtask 0) failed at record 5: ValueError: bad value 5"]),
+        (
+            "deep",
+            "JobExecutionError",
+            ["operator 'deep' (failing.py:53, subtask 0) failed at record 5: ValueError: bad value 5"],
+        ),
         ("deep", "JobExecutionError", ["  … 19 more", "in other_helper: return", "in helper: raise", NOT_RESTARTED]),
         ("in_lambda", "JobExecutionError", ["operator 'divide'", "record 5", "in <lambda>", NOT_RESTARTED]),
         ("unpicklable", "SerializationError", ["'locking' can't be sent to the workers", "in open()"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,39 @@ def failure_of(stream: Any) -> JobExecutionError:
     with pytest.raises(JobExecutionError) as caught:
         collect(stream)
     return caught.value
+
+
+def line_of(text: str) -> int:
+    """Where this file has it."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return 1 + next(number for number, line in enumerate(lines) if line.strip().startswith(text))
+
+
+class Late(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> None:
+        ctx.timer_service().register_event_time_timer(5)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> None:
+        raise ValueError("too late")
+
+
+def test_of_several_operators_of_one_name_the_line_tells_which_it_is() -> None:
+    numbers = environment().from_sequence(1, 3).map(lambda v: v)
+    checked = numbers.map(lambda v: 1 // (v - 2))
+
+    error = failure_of(checked.map(lambda v: v))
+
+    assert str(error).startswith(f"operator 'Map' (test_bad_input.py:{line_of('checked = ')}, subtask ")
+    assert error.operator == "Map"
+
+
+def test_the_operator_of_a_timer_a_key_and_a_source_has_its_line_too() -> None:
+    keyed = environment().from_sequence(1, 3).key_by(lambda v: v)
+    late = keyed.process(Late())
+    unkeyed = environment().from_sequence(1, 3).key_by(lambda v: 1 // (v - 2)).map(lambda v: v)
+
+    assert f"(test_bad_input.py:{line_of('late = ')}, subtask " in str(failure_of(late))
+    assert f"(test_bad_input.py:{line_of('unkeyed = ')}, subtask " in str(failure_of(unkeyed))
 
 
 @pytest.mark.parametrize("engine", ["local_engine", "spark_engine"])

@@ -43,7 +43,7 @@ def test_a_function_that_fails_in_snapshot_in_restore_in_process_and_at_close(tm
     others = [error for error, _ in job.restarts if not re.search("Sabotage: in ", error)]
     assert len(others) <= 1, "in one step with another, it is one failure"
     for error in others:
-        assert re.search(r"operator 'KEYED PROCESS' \(subtask \d\) failed at record \(24\d, 12\d\)", error)
+        assert re.search(r"operator 'KEYED PROCESS' \([\w.]+:\d+, subtask \d\) failed at record \(24\d, 12\d\)", error)
 
 
 @pytest.mark.spark

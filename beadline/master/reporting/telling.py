@@ -90,6 +90,16 @@ def is_machinery(file: str) -> bool:
     return file.startswith(_PACKAGE + os.sep) or _OTHERS.search(file) is not None
 
 
+def place_in_program() -> str:
+    """The line of the user's program that runs now, ``job.py:17``; empty if none does."""
+    frame = sys._getframe(1)
+    while is_machinery(frame.f_code.co_filename):
+        if frame.f_back is None:
+            return ""
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
 # -- tracebacks as text, as they come from workers
 
 

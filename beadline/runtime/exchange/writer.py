@@ -135,7 +135,7 @@ class ChannelWriter:
                     try:
                         dumps(record)
                     except BeadlineError as error:
-                        raise UserCodeError(self.source.name, record, error) from error
+                        raise UserCodeError(self.source.name, record, error, made_at=self.source.made_at) from error
             raise
 
     def finish(self) -> Ends:
@@ -217,7 +217,9 @@ class HashWriter(ChannelWriter):
         try:
             results.extend(map(function, values))
         except Exception as error:
-            raise UserCodeError(f"key_by before {self.target.name}", records[len(results)], error) from error
+            raise UserCodeError(
+                f"key_by before {self.target.name}", records[len(results)], error, made_at=self.target.made_at
+            ) from error
         return results
 
     def _find(self, key: Any) -> tuple[Any, int]:
@@ -263,7 +265,9 @@ class CustomWriter(_IndexedWriter):
                 )
             return chosen
         except Exception as error:
-            raise UserCodeError(f"partition_custom before {self.target.name}", record, error) from error
+            raise UserCodeError(
+                f"partition_custom before {self.target.name}", record, error, made_at=self.target.made_at
+            ) from error
 
 
 class ShuffleWriter(_IndexedWriter):

@@ -305,7 +305,10 @@ class FunctionOperator(Operator[SpecT]):
             raise
         except Exception as error:
             raise UserCodeError(
-                f"{self.node.name} (timer at {timestamp})", self.call.get_current_key(), error
+                f"{self.node.name} (timer at {timestamp})",
+                self.call.get_current_key(),
+                error,
+                made_at=self.node.made_at,
             ) from error
         self.emit(results, times)
 

@@ -204,7 +204,9 @@ class GeneratedByPart(TimestampsByPart, GeneratedWatermarksOperator):
         try:
             lane.generator.on_periodic_emit(self._said)
         except Exception as error:
-            raise UserCodeError(f"{self.node.name} (on_periodic_emit)", NO_RECORD, error) from error
+            raise UserCodeError(
+                f"{self.node.name} (on_periodic_emit)", NO_RECORD, error, made_at=self.node.made_at
+            ) from error
         self._hear(lane)
 
     def _emit(self, records: list[Any], times: Timestamps) -> None:

@@ -65,9 +65,11 @@ class SourceOperator(Operator[SourceSpec]):
         except StepError:
             raise  # to be run again
         except InputError as error:
-            raise UserCodeError(f"source {self.node.name}", NO_RECORD, error) from error
+            raise UserCodeError(f"source {self.node.name}", NO_RECORD, error, made_at=self.node.made_at) from error
         except Exception as error:
-            raise UserCodeError(f"source {self.node.name}", NO_RECORD, error, split) from error
+            raise UserCodeError(
+                f"source {self.node.name}", NO_RECORD, error, split, made_at=self.node.made_at
+            ) from error
 
     def _emit(self, records: list[Any], timestamps: Timestamps) -> None:
         """Send records on, except those that the output's type has refused too often."""

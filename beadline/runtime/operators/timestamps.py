@@ -222,7 +222,9 @@ class GeneratedWatermarksOperator(TimestampsOperator):
         try:
             self._generator.on_periodic_emit(self._said)
         except Exception as error:
-            raise UserCodeError(f"{self.node.name} (on_periodic_emit)", NO_RECORD, error) from error
+            raise UserCodeError(
+                f"{self.node.name} (on_periodic_emit)", NO_RECORD, error, made_at=self.node.made_at
+            ) from error
         self._pass_on()
 
     def _pass_on(self) -> None:

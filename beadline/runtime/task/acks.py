@@ -60,7 +60,7 @@ class Acks:
             content = operator.backend.finish()
             data = encode_segment(content, node.max_parallelism, codec=self._header.context.codec)
         except BeadlineError as error:
-            raise UserCodeError(node.name, "(state)", error) from error
+            raise UserCodeError(node.name, "(state)", error, made_at=node.made_at) from error
         base = self._versions[node.id]
         ack.base_version = base
         ack.keys = store.count()
@@ -81,7 +81,7 @@ class Acks:
                     ack.warnings.append(complaint)
             ack.base_states, ack.states = operator.states.store(self._run.files)
         except BeadlineError as error:
-            raise UserCodeError(operator.node.name, "(operator state)", error) from error
+            raise UserCodeError(operator.node.name, "(operator state)", error, made_at=operator.node.made_at) from error
 
     def _changed_fields(self, operator: Operator[Any]) -> list[str]:
         names = []

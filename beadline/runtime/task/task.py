@@ -47,7 +47,7 @@ def _naming(operator: Operator[Any]) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, UserCodeError | BeadlineError) or not is_full(error):
             raise
-        raise UserCodeError(operator.node.name, NO_RECORD, error) from error
+        raise UserCodeError(operator.node.name, NO_RECORD, error, made_at=operator.node.made_at) from error
 
 
 class Task:

@@ -138,7 +138,9 @@ class FoldedWindowOperator(WindowOperator):
                 except Exception as error:
                     self.enter(slot)
                     key = self.call.get_current_key()
-                    raise UserCodeError(f"{self.node.name} (timer at {timestamp})", key, error) from error
+                    raise UserCodeError(
+                        f"{self.node.name} (timer at {timestamp})", key, error, made_at=self.node.made_at
+                    ) from error
             kind = result.__class__
             plain = kind in ATOMS or (kind is tuple and only_atoms(map(type, result)))
             results.append(result if plain else settle_keyed(result))
