@@ -138,6 +138,7 @@ class Lease:
         since = datetime.fromtimestamp(clock(), timezone.utc).isoformat(timespec="milliseconds")
         token = uuid.uuid4().hex
         note = {"owner": owner, "since": since, "process": asdict(this_process()), "token": token}
+        claim: Claim | None = None
         try:
             files.make_folder(files.parent(folder))
             files.make_folder(folder, folder_mode)
@@ -147,6 +148,12 @@ class Lease:
             files.write_file(files.join(folder, f"fence-{claim.epoch}"), _as_json(fence), durable=True)
             files.sync(folder)
         except OSError as error:
+            if claim is not None:
+                # Whoever has taken over meanwhile removes files that are not finished, this fence among them.
+                lease = cls(folder, claim.epoch, claim.name, owner, token)
+                lease.let_go()
+                with contextlib.suppress(OSError):
+                    lease.check()
             raise SnapshotError(
                 f"can't acquire the lease of the job in {folder}: {error}. The folder must be writable."
             ) from error

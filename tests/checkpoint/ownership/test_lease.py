@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -153,6 +154,23 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SnapshotError, match=r"can't acquire the lease of the job in .*must be writable"):
         Lease.acquire(str(tmp_path / "file" / "job"))
+
+
+def test_who_is_overtaken_while_taking_the_job_finds_itself_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next owner tidies up, and takes the unfinished fence away."""
+    write_file = state_files.write_file
+
+    def overtaken(path: str, data: bytes, durable: bool = False) -> str:
+        if path.endswith("/fence-1"):
+            take_over(tmp_path, "b")
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return write_file(path, data, durable)
+
+    monkeypatch.setattr(state_files, "write_file", overtaken)
+    with pytest.raises(Fenced, match=r"this driver had epoch 1 .*, and epoch 2 is held by b"):
+        take_over(tmp_path, "a")
 
 
 # -- many at once
