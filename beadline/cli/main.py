@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from beadline.cli.history import history
 from beadline.cli.jobs import CancelCommand, cancel, list_jobs, status, stop
 from beadline.cli.kafka import app as kafka_app
 from beadline.cli.logs import logs
+from beadline.cli.output import say
 from beadline.cli.plan import plan
 from beadline.cli.playground.command import playground
 from beadline.cli.prepare import prepare
@@ -157,6 +159,18 @@ def run(
     options.update(prepare_driver())
     with watching(quiet):
         program.run_program(path, words[1:], options, pyflink, logging.WARNING if quiet else logging.INFO)
+    _check_executed(path)
+
+
+def _check_executed(script: Path) -> None:
+    """A program that runs none of its operators has failed; one that has run a job is warned of what is left."""
+    unexecuted = sys.modules.get("beadline.datastream.environment.unexecuted")
+    complaints = unexecuted.complaints() if unexecuted is not None else []
+    ran = unexecuted is not None and unexecuted.executed
+    for complaint in complaints:
+        say(f"{'warning' if ran else 'error'}: {script}: {complaint}.", err=True)
+    if complaints and not ran:
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":

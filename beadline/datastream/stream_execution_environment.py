@@ -13,14 +13,14 @@ from beadline.connectors.collections import CollectionSource, SequenceSource
 from beadline.connectors.file_source.text import TextFileSource
 from beadline.connectors.source import as_source
 from beadline.datastream.data_stream import DataStream
-from beadline.datastream.environment import options
+from beadline.datastream.environment import options, unexecuted
 from beadline.datastream.environment.lending import lends
 from beadline.datastream.environment.settings import EnvironmentSettings
 from beadline.datastream.environment.typed_collections import typed_elements
 from beadline.datastream.streams.cached import resolve_caches
 from beadline.datastream.streams.source import SourceStream
 from beadline.errors import ConfigurationError, TypeMismatchError, UnsupportedFeatureError
-from beadline.graph.plan import Plan, execution_plan, flow_order, make_plan
+from beadline.graph.plan import Plan, execution_plan, flow_order, make_plan, without_sink
 from beadline.graph.program import DEFAULT_JOB_NAME, this_program
 from beadline.graph.specs import Edge, Forward, Node, SourceSpec, Spec
 from beadline.master import definition, engines
@@ -249,6 +249,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 
     def close(self) -> None:
         """Forget what was declared and not run, and delete what was cached. The Spark session stays."""
+        unexecuted.forget(self)
         self._pending.clear()
         for cache in self._caches:
             cache.clear()
@@ -276,7 +277,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         plan = self._plan(job_name)
         self._pending.clear()
         executable = self._configuration.get_string(options.PYTHON_EXECUTABLE, None)
-        for text in [*options.without_effect(self._configuration), *self._notes.values()]:
+        for text in [*options.without_effect(self._configuration), *self._notes.values(), *without_sink(plan)]:
             _LOG.warning("%s", text)
         jars = [*self._jars, *options.jars(self._configuration)]
         if jars:
@@ -315,6 +316,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return found
 
     def _plan(self, job_name: str | None) -> Plan:
+        unexecuted.forget(self)
         name = job_name or self._configuration.get_string(options.JOB_NAME, None) or DEFAULT_JOB_NAME
         max_parallelism = self._configuration.get_integer(options.MAX_PARALLELISM, -1)
         plan = make_plan(
@@ -334,6 +336,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         made_at = telling.place_in_program()
         node = Node(self._next_number(), name, spec, output_type, edges, parallelism, made_at=made_at)
         self._pending.append(node)
+        unexecuted.note(self, name, made_at)
         return node
 
     def _stream(self, node: Node) -> DataStream:

@@ -271,6 +271,15 @@ def is_sink(node: PlanNode) -> bool:
     return isinstance(node.spec, PrintSpec | CollectSpec | SinkSpec)
 
 
+def without_sink(plan: Plan) -> list[str]:
+    """A warning if results go nowhere; functions may write them somewhere themselves."""
+    if any(map(is_sink, plan.nodes.values())):
+        return []
+    last = [node for node in plan.nodes.values() if not node.outputs]
+    named = ", ".join(f"'{node.name}'" + (f" ({node.made_at})" if node.made_at else "") for node in last)
+    return [f"the job has no sink: what comes out of {named} is dropped. Add print(), sink_to() or add_sink()"]
+
+
 def _node(node: PlanNode, description: str | None) -> dict[str, Any]:
     pact, prefix = "Operator", ""
     if node.is_source:

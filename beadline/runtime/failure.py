@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import traceback
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +13,8 @@ from beadline.graph.plan import PlanNode
 from beadline.state.disks import FREE_SPACE, is_full
 
 _LIMIT = 500
+_NOT_ITERABLE = re.compile(r"'(.+)' object is not iterable")
+_RUNTIME = os.path.dirname(__file__) + os.sep
 
 
 class UserCodeError(Exception):
@@ -27,10 +31,26 @@ class UserCodeError(Exception):
         self.node = None if isinstance(operator, str) else operator.id
         self.operator = operator if isinstance(operator, str) else operator.name
         self.made_at = made_at if isinstance(operator, str) else operator.made_at
+        cause = _explained(cause)
         super().__init__(f"{self.operator}: {cause}")
         self.record = record
         self.cause = cause
         self.split = split
+
+
+def _explained(cause: BaseException) -> BaseException:
+    """A function that returns its result, where its results are gone through, fails in our loop over them."""
+    found = _NOT_ITERABLE.fullmatch(str(cause)) if isinstance(cause, TypeError) else None
+    at = cause.__traceback__
+    while found is not None and at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if found is None or at is None or not at.tb_frame.f_code.co_filename.startswith(_RUNTIME):
+        return cause
+    told = TypeError(
+        f"the function returned one {found[1]}, and it must give any number of results: use yield instead of return, "
+        "or return a list"
+    )
+    return told.with_traceback(cause.__traceback__)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,44 @@ def test_an_import_of_pyflink_without_the_option_for_it(beadline, write):
     assert "Traceback" not in result.stderr
 
 
+class TestExecuteWasForgotten:
+    PROGRAM = """
+    from beadline.datastream import StreamExecutionEnvironment
+
+    def build():
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(1).from_collection([1]).print()
+        return env
+
+    """
+
+    def test_the_program_fails(self, beadline, write):
+        write("job.py", self.PROGRAM + "build()\n")
+
+        result = beadline("run", "--engine", "local", "job.py")
+
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr == (
+            "error: job.py: the program has ended, and execute() was not called after operator 'Collection Source' "
+            "(job.py:6) was made: no job has run it. Call env.execute() at the end.\n"
+        )
+
+    def test_after_a_job_it_is_a_warning(self, beadline, write):
+        write("job.py", self.PROGRAM + "build().execute()\n    build()\n")
+
+        result = beadline("run", "--engine", "local", "job.py")
+
+        assert (result.returncode, result.stdout) == (0, "1\n")
+        assert "warning: job.py: the program has ended, and execute() was not called" in result.stderr
+
+    def test_who_only_asks_for_the_plan_has_not_forgotten_it(self, beadline, write):
+        write("job.py", self.PROGRAM + "build().get_execution_plan()\n")
+
+        result = beadline("run", "job.py")
+
+        assert (result.returncode, result.stderr) == (0, "")
+
+
 class TestWhatTheScriptSees:
     def test_it_is_the_main_module(self, beadline, write):
         write(

@@ -145,7 +145,8 @@ def test_a_record_that_fails_every_time_is_tried_less_and_less_often(tmp_path: P
     first, *attempts = [line for line in lines if not line.startswith("dashboard: ")]
     assert first.startswith("job ")
     assert len(attempts) == 4, "".join(lines)
-    assert all("operator 'divide' (subtask 0) failed at record 'record 50xxx" in line for line in attempts)
+    failed = re.compile(r"operator 'divide' \(job.py:\d+, subtask 0\) failed at record 'record 50xxx")
+    assert all(failed.search(line) for line in attempts)
     assert all("ZeroDivisionError" in line and len(line) < 600 for line in attempts)
     delays = [
         int(found[1]) for line in attempts if (found := re.search(r"goes on from the beginning in (\d+) ms", line))

@@ -69,6 +69,59 @@ def test_the_operator_of_a_timer_a_key_and_a_source_has_its_line_too() -> None:
     assert f"(test_bad_input.py:{line_of('unkeyed = ')}, subtask " in str(failure_of(unkeyed))
 
 
+class Returning(ProcessFunction):
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Any:
+        return self.result
+
+
+class ReturningByKey(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
+        return "ab"
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_result_that_is_returned_instead_of_yielded(keyed: bool) -> None:
+    numbers = environment().from_sequence(1, 3)
+
+    error = failure_of((numbers.key_by(lambda v: v) if keyed else numbers).flat_map(lambda v: v + 1))
+
+    assert "TypeError: the function returned one int, and it must give any number of results" in str(error)
+    assert "use yield instead of return" in str(error)
+    assert "use yield instead of return" in str(failure_of(numbers.process(Returning(1.5))))
+
+
+def test_an_error_of_the_functions_own_loop_is_left_as_it_is() -> None:
+    error = failure_of(environment().from_sequence(1, 3).flat_map(lambda v: [w + 1 for w in v]))
+
+    assert "TypeError: 'int' object is not iterable" in str(error)
+
+
+def test_a_text_that_is_returned_comes_out_in_characters_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    numbers = environment(1).from_sequence(1, 1)
+
+    assert collect(numbers.process(Returning("ab"))) == ["a", "b"]
+    assert collect(numbers.key_by(lambda v: v).process(ReturningByKey())) == ["a", "b"]
+
+    for name in ("PROCESS", "KEYED PROCESS"):
+        [told] = [text for text in caplog.messages if text.startswith(f"operator '{name}' (test_bad_input.py:")]
+        assert "use yield instead of return" in told
+
+
+def test_a_job_without_a_sink(caplog: pytest.LogCaptureFixture) -> None:
+    env = environment()
+    env.from_sequence(1, 3).map(lambda v: v)
+    env.execute()
+    assert any("the job has no sink: what comes out of 'Map' (test_bad_input.py:" in text for text in caplog.messages)
+
+    caplog.clear()
+    env.from_sequence(1, 3).print()
+    env.execute()
+    assert not any("no sink" in text for text in caplog.messages)
+
+
 @pytest.mark.parametrize("engine", ["local_engine", "spark_engine"])
 def test_a_function_that_raises_is_named_with_its_record(engine: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(engine)

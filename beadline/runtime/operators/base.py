@@ -183,7 +183,12 @@ class Operator(Generic[SpecT]):
 
 
 class FunctionOperator(Operator[SpecT]):
-    """Shared by operators that call user functions: clocks, contexts, side outputs, timers."""
+    """Shared by operators that call user functions: clocks, contexts, side outputs, timers.
+
+    :ivar returned_text: the last record of a batch gave a text, whose characters are the results then
+    """
+
+    returned_text = False
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -211,7 +216,7 @@ class FunctionOperator(Operator[SpecT]):
         scope, take = self.backend.scope, self.output.take
         results: list[Any] = []
         add = results.append
-        record = None
+        record = produced = None
         try:
             for record, scope.slot in zip(records, keys, strict=True):
                 produced = call(record, context)
@@ -225,6 +230,7 @@ class FunctionOperator(Operator[SpecT]):
                             add(settle_keyed(result))
         except Exception as error:
             self.fail(record, error)
+        self.returned_text |= produced.__class__ is str
         self.emit(results, None, taken=take is not None)
 
     # -- emitting
@@ -316,6 +322,13 @@ class FunctionOperator(Operator[SpecT]):
         if self.backend is not None:
             ack.next_timer = self.backend.processing_timers.first()
         super().finish(ack)
+        if self.returned_text:
+            self.returned_text = False
+            place = f" ({self.node.made_at})" if self.node.made_at else ""
+            ack.warnings.append(
+                f"operator '{self.node.name}'{place}: the function returned a text, and each of its characters is a "
+                "result of its own, as in PyFlink. To send the text on, use yield instead of return, or return a list"
+            )
 
 
 class KeyedFunctionOperator(FunctionOperator[SpecT]):

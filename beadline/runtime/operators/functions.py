@@ -133,7 +133,7 @@ class _ManyOperator(_UserFunctionOperator):
         settle = take or (settle_unkeyed if self.backend is None else settle_keyed)
         gather = add_taken if take is not None else add_settled
         context = self.call
-        record = None
+        record = produced = None
         times: list[int] | None = None
         try:
             if timestamps is None:
@@ -165,6 +165,7 @@ class _ManyOperator(_UserFunctionOperator):
             raise
         except Exception as error:
             self.fail(record, error)
+        self.returned_text |= produced.__class__ is str
         self.emit(results, times, taken=take is not None)
 
 
