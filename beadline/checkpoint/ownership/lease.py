@@ -34,6 +34,9 @@ sees the other's:
   owner that stalls between its list and its fence finds the higher lease and gives up; its late fence is ignored,
   because only the fence with the highest epoch is asked.
 
+*Withdraw* a checkpoint that is the newest, because the job goes back behind it: remove its ``_metadata``, then look; if
+there is a higher lease, put it back. Who found it before may have published what it holds.
+
 What remains: (1) someone resumes from a *subsumed* checkpoint by its path while the former driver is about to delete
 it. Then files are missing, which is found before anything starts. (2) A worker of a fenced driver may still write
 segments; they go to a folder of their epoch, ``shared/<epoch>``, where the new owner writes nothing. (3) The file
@@ -44,7 +47,9 @@ exclusive create for other than local disks. There a claim is a file of its own,
 ``lease-e-<random>``, and a driver that sees another claim of its epoch or higher after its own put goes higher: of
 two equal claims the later one always sees the earlier, so no epoch is held twice. But a put of ``_metadata`` can
 replace one of the same number; a driver that was paused in the middle of that put, and wakes after the new owner
-published the same number, hides that checkpoint, and the next resume uses the one before.
+published the same number, hides that checkpoint, and the next resume uses the one before. (6) A driver that is paused
+before it withdraws a checkpoint, and dies, or is paused again, between removing it and looking, may leave the new
+owner without the one that it has started from. That matters until its own first one is complete.
 
 Fencing needs no clock and nobody's word. Whether a holder is *alive* is another question, for those who would rather
 not take a job from it: see :mod:`beadline.checkpoint.ownership.holder`.

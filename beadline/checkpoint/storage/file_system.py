@@ -277,6 +277,27 @@ class FileJobStorage(JobStorage):
         with explained(f"can't remove {folder}"):
             remove_known(folder)
 
+    def withdraw(self, pointer: str) -> None:
+        """As a checkpoint is published: first the mark, then the last look.
+
+        1. look at the lease
+        2. remove ``_metadata``: who takes the lease from now on does not find the checkpoint
+        3. look again; if another driver has the job, put it back. That driver may have found it, and publish what it
+           holds. If it came too late for that, its fence does not list the checkpoint, which does not count then
+        4. remove the rest
+        """
+        path = files.join(folder_of(pointer), metadata.METADATA)
+        if self._is_fenced():
+            return
+        with explained(f"can't remove {pointer}"):
+            data = files.read_file(path) if files.size_of(path) is not None else None
+            files.delete_file(path)
+            if data is not None and self._is_fenced():
+                files.make_folder(files.parent(path))  # the other one may have tidied up
+                files.write_file(path, data, durable=True)
+                return
+        self.discard(pointer)
+
     def delete(self, paths: Iterable[str]) -> None:
         if self._is_fenced():
             return

@@ -190,6 +190,11 @@ class JobStorage(ABC):
     def discard(self, pointer: str) -> None:
         """Remove a checkpoint. Its shared files are the registry's affair."""
 
+    def withdraw(self, pointer: str) -> None:
+        """Remove a checkpoint that is complete, though no newer one is: nobody may go on from it. If another driver
+        takes the job meanwhile, and has found it, it stays."""
+        self.discard(pointer)
+
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
         """Remove files that the registry gave out, or what :meth:`orphans` found."""

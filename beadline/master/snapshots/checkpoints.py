@@ -326,6 +326,8 @@ class Checkpoints:
             elif stored.snapshot.kind is SnapshotKind.SAVEPOINT:
                 discard = dispose_savepoint  # it was written too late; its caller was told that it failed
                 self._sinks.promises.withdraw(id)
+            elif record.phase is Phase.GIVEN_UP:
+                discard = self._storage.withdraw
             with contextlib.suppress(SnapshotError):
                 discard(stored.pointer)
         freed = self.registry.release(id)
@@ -369,11 +371,11 @@ class Checkpoints:
         for record in self._records:
             if record.id > id and record.stored is not None:
                 if record.stored.snapshot.kind is SnapshotKind.CHECKPOINT and not record.claimed:
-                    self._storage.discard(record.stored.pointer)
+                    self._storage.withdraw(record.stored.pointer)
                 freed |= self.discard(record.id)
         for listed in self._storage.completed():
             if listed.checkpoint_id > max(id, self._earlier):
-                self._storage.discard(listed.pointer)
+                self._storage.withdraw(listed.pointer)
         self._storage.check()
         return freed
 

@@ -31,10 +31,16 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "beadline")
 
 
-def one_pause() -> Iterator[tuple[int, dict[str, Any]]]:
+# One that goes back shows each row at once, or what it took back would not be seen.
+BACK = [
+    {"goes_back": True, "consumes": True, "retained": retained, "rows": 1} for retained in ((1, 2) if NIGHTLY else (2,))
+]
+
+
+def one_pause(kinds: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Before each operation of a driver, until it has none left; by day with one kind of job each, in turns."""
     for number in count(1):
-        for kind in KINDS if NIGHTLY else [KINDS[number % len(KINDS)]]:
+        for kind in kinds if NIGHTLY else [kinds[number % len(kinds)]]:
             story = Story([("former", number), ("next", TO_THE_END)], **kind)
             yield number, kind
             story.tell()
@@ -42,10 +48,11 @@ def one_pause() -> Iterator[tuple[int, dict[str, Any]]]:
             return
 
 
-def test_a_driver_that_is_paused_once_and_wakes_up_when_the_next_one_has_lived() -> None:
-    pauses, at = 0, (0, KINDS[0])
+@pytest.mark.parametrize("kinds", [KINDS, BACK], ids=["goes on", "goes back"])
+def test_a_driver_that_is_paused_once_and_wakes_up_when_the_next_one_has_lived(kinds: list[dict[str, Any]]) -> None:
+    pauses, at = 0, (0, kinds[0])
     try:
-        for at in one_pause():  # noqa: B007
+        for at in one_pause(kinds):  # noqa: B007
             pauses += 1
     except AssertionError as error:
         raise AssertionError(f"paused before operation {at[0]}, {at[1]}: {error}") from error

@@ -27,6 +27,7 @@ from beadline.checkpoint.directory.lookup import folder_of
 from beadline.checkpoint.ownership.lease import Fenced, counts
 from beadline.checkpoint.storage.durable import verify
 from beadline.checkpoint.storage.file_system import FileJobStorage
+from beadline.checkpoint.storage.publishing import Stored
 from beadline.checkpoint.storage.storage import SharedFiles
 from beadline.connectors.files import RollingPolicy, RowFileSink, pieces, renaming
 from beadline.connectors.files.place import publish
@@ -232,6 +233,20 @@ class Driver:
 
     def checkpoint(self, final: bool = False) -> None:
         """A step with one record, and a checkpoint of it."""
+        stored, held = self._write(final)
+        number = stored.snapshot.checkpoint_id
+        self._known[number] = stored.pointer, held
+        self.completed.append((number, self.position))
+        assert counts(self.storage.folder, number, self.storage.epoch), "what is complete counts"
+        if self._at_once:
+            self._discard_subsumed()
+        for committable in held["committables"]:
+            publish(committable)
+        if not self._at_once:
+            self._discard_subsumed()
+        self._committer.tidy(self._needed(), idle=False)
+
+    def _write(self, final: bool) -> tuple[Stored, Any]:
         storage, committer = self.storage, self._committer
         state = storage.state_folder(1, True)
         row = f"{self.position:02}\n"
@@ -256,17 +271,35 @@ class Driver:
         self._registry.register(number, taken.files())
         stored = storage.write(taken)
         self._registry.register(number, stored.snapshot.files())
-        self._known[number] = stored.pointer, held
         self.position = position
-        self.completed.append((number, position))
-        assert counts(storage.folder, number, storage.epoch), "what is complete counts"
-        if self._at_once:
-            self._discard_subsumed()
+        return stored, held
+
+    def live_and_go_back(self) -> None:
+        """Three checkpoints are complete, but the job fails before it hears of the last one, and goes back behind it.
+        Then it goes on."""
+        try:
+            self.begin()
+            for _ in range(2):
+                self._look_if_it_fails(self.checkpoint)
+            self._look_if_it_fails(self._go_back_behind)
+            self._look_if_it_fails(self.checkpoint)
+        except Fenced:
+            self.fenced = True
+
+    def _go_back_behind(self) -> None:
+        position, segments = self.position, self._segments
+        stored, _ = self._write(final=False)
+        self.position, self._segments = position, segments
+        self.storage.check()
+        self.storage.withdraw(stored.pointer)
+        freed = self._registry.release(stored.snapshot.checkpoint_id)
+        self.storage.check()
+        held = self._known[max(self._known)][1]
+        self._committer.restore(held["staged"], [_held(held), *self._needed()], self.storage.epoch)
         for committable in held["committables"]:
             publish(committable)
-        if not self._at_once:
-            self._discard_subsumed()
-        committer.tidy(self._needed(), idle=False)
+        self._committer.tidy(self._needed(), idle=True)
+        self.storage.delete(freed)
 
     def _discard_subsumed(self) -> None:
         for number in sorted(self._known)[: -self._retained]:
@@ -305,12 +338,16 @@ class Story:
     """What becomes of a job while two drivers have it by turns.
 
     :param consumes: somebody takes visible files away whenever a driver is stopped
+    :param goes_back: the former driver goes back behind a checkpoint, and the next one dies before it has one
+        of its own
     """
 
-    def __init__(self, plan: list[tuple[str, int]], consumes: bool = False, **drivers: Any) -> None:
+    def __init__(
+        self, plan: list[tuple[str, int]], consumes: bool = False, goes_back: bool = False, **drivers: Any
+    ) -> None:
         base = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.folder = Path(tempfile.mkdtemp(prefix="beadline-turns-", dir=base))
-        self._consumes = consumes
+        self._consumes, self._goes_back = consumes, goes_back
         self._taken: list[str] = []
         self._seen: set[str] = set()
         self._options = drivers
@@ -336,7 +373,8 @@ class Story:
     def tell(self) -> None:
         try:
             with gated(self.turns.come_by):
-                self.turns.play({"former": lambda: self.former.live(3), "next": lambda: self.next.live(2)})
+                former = self.former.live_and_go_back if self._goes_back else lambda: self.former.live(3)
+                self.turns.play({"former": former, "next": lambda: self.next.live(0 if self._goes_back else 2)})
             self._check()
         finally:
             shutil.rmtree(self.folder)
