@@ -82,6 +82,19 @@ class TestRows:
         assert read.deserialize(written) == ROW
         assert read.deserialize(None) is None
 
+    def test_with_other_names_are_written_by_position(self) -> None:
+        schema = AvroRowSerializationSchema(avro_schema_string=SMALL)
+        typed = Types.ROW([Types.LONG(), Types.STRING()]).converter()(Row(1, "a"))  # type: ignore[misc]
+        for row in (typed, Row(f0=1, f1="a"), Row(id=1, label="a"), Row(name="a", id=1), Row(1, "a")):
+            read = AvroRowDeserializationSchema(avro_schema_string=SMALL).deserialize(schema.serialize(row))
+            assert read == Row(id=1, name="a")
+
+    def test_with_a_name_in_another_place_are_refused(self) -> None:
+        schema = AvroRowSerializationSchema(avro_schema_string=SMALL)
+        for row in (Row(name="a", number=1), Row(f0=1), Row(f0=1, f1="a", f2="b")):
+            with pytest.raises(SerializationError, match="has no fields"):
+                schema.serialize(row)
+
     def test_have_the_types_of_the_schema(self) -> None:
         produced = AvroRowDeserializationSchema(avro_schema_string=ORDER).get_produced_type()
         assert produced.converter()(ROW) == ROW  # type: ignore[misc]

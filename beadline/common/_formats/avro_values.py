@@ -64,12 +64,25 @@ def _writer(schema: AvroSchema, node: Node) -> Convert | None:
             if isinstance(record, dict):
                 record = [record.get(name) for name in names]
             elif isinstance(record, Row):
-                record = record.get_fields_by_names(names)
+                record = _values_for(names, record)
             pairs = zip(fields, record, strict=True)
             return {name: value if value is None or write is None else write(value) for (name, write), value in pairs}
 
         return write_row
     return _inside(_writer, schema, node, kind)
+
+
+def _values_for(names: list[str], row: Row) -> list[Any]:
+    """The values of a row in the order of the schema: by their names if the row has all of them, else by position.
+
+    Flink goes by position alone. A name that both have in different places is no such row.
+    """
+    own = row._fields
+    if own is None or own == names or len(own) != len(names):
+        return row.get_fields_by_names(names)
+    if all(own[place] == name for place, name in enumerate(names) if name in own):
+        return row._values
+    return row.get_fields_by_names(names)
 
 
 def _inside(
