@@ -327,6 +327,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             self.is_chaining_enabled(),
             options.job_parameters(self._configuration, self._config),
             not self._configuration.get_boolean(options.AUTO_UIDS, True),
+            self._configuration.get_boolean(options.STRICT_TYPES, False),
         )
         return replace(plan, program=this_program(plan))
 

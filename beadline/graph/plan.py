@@ -18,9 +18,12 @@ from beadline.common.typeinfo import TypeInformation
 from beadline.errors import ConfigurationError, GraphError
 from beadline.graph.program import Program
 from beadline.graph.specs import (
+    AsyncSpec,
+    BroadcastSpec,
     CollectSpec,
     Edge,
     Forward,
+    FunctionSpec,
     Hash,
     Node,
     Partitioning,
@@ -60,6 +63,7 @@ class PlanNode:
     :ivar chosen_max: the program names its max parallelism; otherwise it follows from the parallelism, or from the
         state that the operator is restored with
     :ivar made_at: the line of the program that made it, ``job.py:17``
+    :ivar lets_through: a result that does not fit ``output_type`` goes to the next operator as it is
     """
 
     id: int
@@ -76,6 +80,7 @@ class PlanNode:
     outputs: tuple[PlanEdge, ...]
     chosen_max: bool = False
     made_at: str = ""
+    lets_through: bool = False
 
     @property
     def key_type(self) -> TypeInformation | None:
@@ -123,6 +128,7 @@ def make_plan(
     chaining: bool = True,
     job_parameters: dict[str, str] | None = None,
     refuse_generated_uids: bool = False,
+    strict_types: bool = False,
 ) -> Plan:
     """Resolve and cut a program.
 
@@ -154,6 +160,7 @@ def make_plan(
             inputs[node.id].append(made)
             outputs[edge.source.id].append(made)
     planned = {}
+    by_id = {n.id: n for n in ordered}
     for node in ordered:
         max_parallelism = node.max_parallelism or default_max or default_max_parallelism(parallelism[node.id])
         check_parallelism(parallelism[node.id], max_parallelism, node.name)
@@ -173,6 +180,7 @@ def make_plan(
             tuple(outputs[node.id]),
             bool(node.max_parallelism or default_max),
             node.made_at,
+            not strict_types and _lets_through(node, outputs[node.id], by_id),
         )
     levels = tuple(tuple(n.id for n in ordered if depth[n.id] == level) for level in range(max(depth.values()) + 1))
     return Plan(job_name, planned, edges, levels, job_parameters or {})
@@ -223,6 +231,21 @@ def _chained(edge: Edge, node: Node, partitioning: Partitioning, chaining: bool)
         return isinstance(partitioning, Forward)  # it is part of its source
     alone = node.starts_chain or node.never_chained or edge.source.never_chained
     return chaining and isinstance(partitioning, Forward) and not alone
+
+
+def _lets_through(node: Node, outputs: list[PlanEdge], nodes: Mapping[int, Node]) -> bool:
+    """Whether the results of a node go to one Python function that is called directly, and nowhere else.
+
+    PyFlink applies a declared type where a value leaves Python, which is not between functions that it has chained. It
+    chains none that has two inputs or two consumers.
+    """
+    if not isinstance(node.spec, FunctionSpec | BroadcastSpec | AsyncSpec) or len(outputs) != 1:
+        return False
+    (edge,) = outputs
+    after = nodes[edge.target]
+    if not isinstance(after.spec, FunctionSpec) or after.spec.keyed or after.spec.end or len(after.inputs) != 1:
+        return False
+    return not edge.exchange and edge.tag is None
 
 
 def _uids(ordered: list[Node], refuse_generated: bool) -> dict[int, tuple[str, bool]]:

@@ -51,12 +51,14 @@ class FunctionSpec(Spec):
     """Applies a user function.
 
     :ivar shape: ``map``, ``flat_map``, ``filter``, ``process``, ``reduce``, and ``co_`` forms for two inputs
+    :ivar end: it stands for the end of a chain: what reaches it must fit its declared type
     """
 
     shape: str
     function: Any
     keyed: bool
     batch: bool = False
+    end: bool = False
 
 
 @dataclass(frozen=True)

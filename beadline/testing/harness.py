@@ -315,7 +315,7 @@ class _WithTimestamp(ProcessFunction):
 
 
 def _tap(stream: DataStream, name: str) -> None:
-    timed = stream._apply(f"tap on {name}", FunctionSpec("process", _WithTimestamp(), keyed=False), None)
+    timed = stream._apply(f"tap on {name}", FunctionSpec("process", _WithTimestamp(), keyed=False, end=True), None)
     timed._apply(name, CollectSpec(name), None)
 
 

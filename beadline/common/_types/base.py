@@ -20,7 +20,7 @@ class TypeInformation(WithoutJava):
     """Describes the type of the records of a stream, of a field of them, or of a state.
 
     Get one from :class:`~beadline.common.typeinfo.Types`. A declared type is a promise: every value is checked against
-    it where it leaves the function, and what the next function receives is the same Python type every time.
+    it where it leaves the chain of functions, and one that fits reaches the next function as the same Python type.
     """
 
     def get_java_type_info(self) -> Any:

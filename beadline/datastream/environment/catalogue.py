@@ -203,7 +203,8 @@ OPTIONS: tuple[Option, ...] = (
         ("step.target", DURATION, "4 s", "What a step with a backlog should take."),
         ("step.first-records", INTEGER, "2000", "Records of the first step."),
         ("step.max-records", INTEGER, "4000000", "Most records of a step."),
-        ("types.lenient", BOOLEAN, "false", "Values that don't fit their declared type are let through."),
+        ("types.lenient", BOOLEAN, "false", "Integers of a collection that are too large for their type wrap."),
+        ("types.strict", BOOLEAN, "false", "Results are checked against their type between chained functions too."),
         ("watermark.records", INTEGER, "1000", "Records of a subtask after which a watermark follows."),
     ),
 )

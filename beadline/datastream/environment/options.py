@@ -44,6 +44,7 @@ PYTHON_EXECUTABLE = "python.executable"
 WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
 WATERMARK_RECORDS = "beadline.watermark.records"
 LENIENT_TYPES = "beadline.types.lenient"
+STRICT_TYPES = "beadline.types.strict"
 ENGINE = engines.OPTION
 STEP_TARGET = "beadline.step.target"
 STEP_MAX_RECORDS = "beadline.step.max-records"
@@ -66,6 +67,7 @@ _EFFECTIVE = {
     PYTHON_EXECUTABLE,
     WATERMARK_RECORDS,
     LENIENT_TYPES,
+    STRICT_TYPES,
     ENGINE,
     STEP_TARGET,
     STEP_MAX_RECORDS,

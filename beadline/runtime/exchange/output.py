@@ -51,25 +51,12 @@ class LocalTarget:
     def part(self, name: str) -> None:
         self._operator.part(name)
 
+    def doubt(self) -> None:
+        self._operator.doubt()
+
 
 def local_channel(edge: PlanEdge) -> int:
     return _LOCAL_CHANNEL | edge.index
-
-
-def _taker(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """Converts a result as soon as there is one; results for a side output have types of their own."""
-    if convert is None:
-        return None
-
-    def take(result: Any) -> Any:
-        try:
-            return convert(result)
-        except TypeMismatchError:
-            if is_tagged(result):
-                return result
-            raise
-
-    return take
 
 
 def is_tagged(result: Any) -> bool:
@@ -78,17 +65,56 @@ def is_tagged(result: Any) -> bool:
 
 
 class Output:
+    """
+    :param lets_through: a result that does not fit its type goes to the next operator, which is called directly, as it
+        is. An operator that passes records on unchanged is told then, so that it checks what it passes
+    """
+
     def __init__(
-        self, operator: str | PlanNode, output_type: TypeInformation | None, side_types: dict[str, TypeInformation]
+        self,
+        operator: str | PlanNode,
+        output_type: TypeInformation | None,
+        side_types: dict[str, TypeInformation],
+        lets_through: bool = False,
     ) -> None:
         self._operator = operator
+        self._lets_through = lets_through
         self._convert = output_type.converter() if output_type is not None else None
         # Values of some types can't change once they are converted: operators convert them as they are produced.
-        self.take = _taker(self._convert) if output_type is not None and output_type.is_immutable() else None
+        self.take = self._taker(self._convert) if output_type is not None and output_type.is_immutable() else None
         self._convert_side = {tag: type_info.converter() for tag, type_info in side_types.items()}
         self._main: list[Target] = []
         self._side: dict[str, list[Target]] = {}
         self.records_out = 0
+
+    def expect(self, output_type: TypeInformation) -> None:
+        """Check what is sent from now on against this type."""
+        if self._convert is None:
+            self._convert = output_type.converter()
+
+    def _taker(self, convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+        """Converts a result as soon as there is one; results for a side output have types of their own."""
+        if convert is None:
+            return None
+
+        def take(result: Any) -> Any:
+            try:
+                return convert(result)
+            except TypeMismatchError:
+                if is_tagged(result):
+                    return result
+                if not self._lets_through:
+                    raise
+            self._doubt()
+            # Nobody may change it later, as with results of types that can't change.
+            return result if is_immutable(result) else loads_trusted(dumps(result))
+
+        return take
+
+    def _doubt(self) -> None:
+        for target in self._main:
+            if isinstance(target, LocalTarget):
+                target.doubt()
 
     def connect(self, targets: list[tuple[str | None, Target]]) -> None:
         self._main = [target for tag, target in targets if tag is None]
@@ -121,12 +147,16 @@ class Output:
             return [convert(record) for record in records]
         except Exception:
             # Converting changes nothing, so the record at fault is found by doing it again.
-            for record in records:
-                try:
-                    convert(record)
-                except Exception as error:
-                    raise UserCodeError(self._operator, record, error) from error
-            raise
+            return [self._one_converted(record, convert) for record in records]
+
+    def _one_converted(self, record: Any, convert: Callable[[Any], Any]) -> Any:
+        try:
+            return convert(record)
+        except Exception as error:
+            if not (self._lets_through and isinstance(error, TypeMismatchError)):
+                raise UserCodeError(self._operator, record, error) from error
+        self._doubt()
+        return record
 
     def _deliver(self, targets: list[Target], records: list[Any], timestamps: Timestamps) -> None:
         if len(targets) == 1:

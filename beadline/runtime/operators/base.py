@@ -58,7 +58,7 @@ class Operator(Generic[SpecT]):
         self.states = FunctionStates(self.node, self.subtask, self.context, setup.attempt, self.call_user)
         # Only a source may drop a record that its output refuses; for other operators it is a result, never poison.
         owner = self.node if self.node.is_source else self.node.name
-        self.output = Output(owner, self._output_type(), self.node.side_types)
+        self.output = Output(owner, self._output_type(), self.node.side_types, self.node.lets_through)
         self.gate: WatermarkGate = WatermarkGate(())
         self.printed = Printed()
         self.writers: dict[int, ChannelWriter] = {}
@@ -143,6 +143,9 @@ class Operator(Generic[SpecT]):
             self.take_up(moved)
         if element == IDLE and self.gate.idle and not was_idle:
             self.take_up(IDLE)
+
+    def doubt(self) -> None:
+        """The next records may not fit the type that the operator before this one declares."""
 
     def part(self, name: str) -> None:
         """The source before this operator goes on with one of its parts."""

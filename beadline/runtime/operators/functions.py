@@ -87,6 +87,9 @@ class FilterOperator(_UserFunctionOperator):
     def _output_type(self) -> Any:
         return None  # records pass as they are
 
+    def doubt(self) -> None:
+        self.output.expect(self.node.output_type)
+
     def records(self, input_index: int, records: list[Any], timestamps: Timestamps, keys: list[Any] | None) -> None:
         self.records_in += len(records)
         call = self.calls[0]

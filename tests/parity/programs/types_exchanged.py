@@ -1,7 +1,7 @@
 """A declared type acts where a value leaves its operator.
 
 PyFlink passes a value as it is between two Python functions that it has chained, so that the same program gives other
-values with other chains. Beadline always applies the type; the lines here are those where PyFlink does so too.
+values with other chains. Beadline converts there too what fits; the lines here are those where PyFlink does so.
 """
 
 from pyflink.common import Row, Types
