@@ -70,7 +70,9 @@ def list_checkpoints(
 
 @app.command()
 def inspect(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint, or a job's folder.")],
+    path: Annotated[
+        str, typer.Argument(metavar="JOB-OR-PATH", help="A checkpoint or savepoint, a job's folder, or a running job.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show what a checkpoint or savepoint consists of: operators, subtasks, files, sizes."""
@@ -107,7 +109,11 @@ def inspect(
 @app.command()
 def verify(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH…", help="Checkpoints, savepoints, job folders or directories of jobs.")
+        list[str],
+        typer.Argument(
+            metavar="JOB-OR-PATH…",
+            help="Checkpoints, savepoints, job folders, directories of jobs, or running jobs.",
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -173,6 +179,8 @@ def _listed(where: str | None) -> Iterator[tuple[str, Listed]]:
     from beadline.checkpoint.cleanup.pruning import job_folders
     from beadline.checkpoint.directory.lookup import list_job
 
+    if where is not None and _is_path(where):
+        _check_there(where)
     folders = job_folders(where) if where is not None and _is_path(where) else list(_folders_of_jobs(where))
     for folder in folders:
         for listed in list_job(folder):
@@ -184,6 +192,15 @@ def _listed(where: str | None) -> Iterator[tuple[str, Listed]]:
 
 def _is_path(where: str) -> bool:
     return "/" in where or Path(where).exists()
+
+
+def _check_there(path: str) -> None:
+    """A path where nothing is has no checkpoints, and none that are damaged."""
+    from beadline.checkpoint.directory.lookup import canonical
+    from beadline.state.segments.files import is_folder, size_of
+
+    if not is_folder(canonical(path)) and size_of(canonical(path)) is None:
+        raise CommandError(f"there is nothing at {path}: no such file or folder")
 
 
 def _folders_of_jobs(name: str | None) -> Iterator[str]:
@@ -236,6 +253,9 @@ def _all_at(path: str) -> list[Listed]:
     from beadline.checkpoint.directory.lookup import Listed, canonical, read_snapshot
     from beadline.state.segments.files import is_folder, join, size_of
 
+    if not _is_path(path):
+        return [listed for _, listed in _listed(path)]
+    _check_there(path)
     folder = canonical(path)
     if is_folder(folder) and size_of(join(folder, METADATA)) is None:
         found = [listed for _, listed in _listed(folder)]
@@ -252,6 +272,9 @@ def _read(path: str) -> tuple[str, Snapshot]:
     from beadline.checkpoint.directory.lookup import read_snapshot
     from beadline.cli.state_source import newest_in
 
+    if not _is_path(path):
+        [path] = _folders_of_jobs(path)
+    _check_there(path)
     pointer = newest_in(path)
     return pointer, read_snapshot(pointer)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
@@ -27,7 +28,10 @@ def _complete(incomplete: str) -> list[tuple[str, str]]:
     """For the shell: ids and names of running jobs that begin so."""
     running = registry.entries()
     ids = [(entry.job_id, entry.name) for entry in running if entry.job_id.startswith(incomplete)]
-    return [(each.name, each.job_id) for each in running if each.name.startswith(incomplete)] + (
+    names = Counter(entry.name for entry in running)
+    found = [entry for entry in running if entry.name.startswith(incomplete)]
+    # A name that several jobs have is refused as ambiguous: their ids are offered.
+    return [(each.name, each.job_id) if names[each.name] == 1 else (each.job_id, each.name) for each in found] + (
         ids if incomplete else []
     )
 

@@ -67,6 +67,8 @@ def _settings(
     """What is set, and where."""
     from beadline.common import Configuration, outer_options
     from beadline.common.secrets import masked
+    from beadline.datastream.environment.options import JOB_NAME
+    from beadline.graph.program import DEFAULT_JOB_NAME
 
     if target is None:
         outer_options.set_overrides(given)
@@ -75,7 +77,11 @@ def _settings(
     script = Path(target)
     if address is None and (script.exists() or script.suffix == ".py"):
         reached = reach(script, args, given, pyflink)
-        return masked(reached.settings.options), reached.settings.origins
+        set_, origins = dict(masked(reached.settings.options)), dict(reached.settings.origins)
+        if reached.plan.job_name not in (set_.get(JOB_NAME), DEFAULT_JOB_NAME):
+            set_[JOB_NAME] = reached.plan.job_name  # execute("…") names it
+            origins[JOB_NAME] = "program"
+        return set_, origins
     told = find_any(target, address).get("/beadline/config")["options"]
     return {each["key"]: each["value"] for each in told}, {each["key"]: each["origin"] or "program" for each in told}
 

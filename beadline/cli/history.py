@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Annotated
 
 import typer
@@ -31,7 +32,8 @@ def history(
         chosen = directory or archive_directory()
         try:
             serve_history(chosen, "127.0.0.1", port, lambda url: typer.echo(f"History of ended jobs: {url}"))
-        except (OSError, SystemExit) as error:  # uvicorn exits if the port is taken
+        except OSError as error:
+            why = "another program listens there" if error.errno == errno.EADDRINUSE else str(error)
             raise CommandError(
-                f"nothing can be served at port {port}: {error}. Choose another with --port, or 0 for any that is free."
+                f"nothing can be served at port {port}: {why}. Choose another with --port, or 0 for any that is free."
             ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -33,6 +34,7 @@ app = typer.Typer(
     name="beadline",
     help="Run PyFlink DataStream programs on Apache Spark.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     # A script's exception is the user's: it is shown plainly, by run_program.
     pretty_exceptions_enable=False,
 )
@@ -64,7 +66,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """What holds for every command."""
@@ -147,6 +149,8 @@ def run(
         os.environ[VERBOSE] = "1"
     path = Path(words[0])
     program.check_script(path)
+    if not quiet:
+        _hint_at_options_of_the_program(words[1:], {"-p": parallelism, "-s": savepoint, "-D": define})
     if detached:
         from beadline.cli.detached import submit
 
@@ -160,6 +164,18 @@ def run(
     with watching(quiet):
         program.run_program(path, words[1:], options, pyflink, logging.WARNING if quiet else logging.INFO)
     _check_executed(path)
+
+
+def _hint_at_options_of_the_program(words: list[str], given: dict[str, object]) -> None:
+    """Options behind the program's name are its own; who wrote one of ours there may have meant us."""
+    for option, value in given.items():
+        meant = [word for word in words if word == option or (option == "-D" and re.match(r"-D[\w.-]+=", word))]
+        if meant and value is None:
+            say(
+                f"note: {meant[0]} comes after the program's name, so it is passed on to the program. Options of "
+                "beadline come before it.",
+                err=True,
+            )
 
 
 def _check_executed(script: Path) -> None:

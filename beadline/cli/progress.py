@@ -119,7 +119,12 @@ class JobProgress:
             "restarts": str(self.restarts),
             "steps run again": str(self.reruns),
         }
-        return {name: text for name, text in shown.items() if name != "lag" or self.lag is not None}
+        return {name: text for name, text in shown.items() if name != "lag" or self.shows_lag}
+
+    @property
+    def shows_lag(self) -> bool:
+        """What waited when it was asked last says nothing of a job that has ended."""
+        return self.lag is not None and self.ended is None
 
     def line(self) -> str:
         """All in a line of text, for logs; the name of the job is left to whoever knows how many there are."""
@@ -128,7 +133,7 @@ class JobProgress:
             f"step {words['step']}",
             f"{words['records']} records",
             f"{words['records/s']} records/s",
-            *([f"lag {words['lag']}"] if self.lag is not None else []),
+            *([f"lag {words['lag']}"] if self.shows_lag else []),
             f"watermark {words['watermark']}",
             f"{words['keys']} keys",
             f"{words['state']} of state",

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from beadline.cli import script as program
-from beadline.cli.output import console, plain, problems_told, say, table
+from beadline.cli.output import AsJson, console, plain, problems_told, say, show_json, table
 from beadline.cli.triggering import trigger
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class SavepointGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] in ("-d", "--dispose"):
             args = ["dispose", *args[1:]]
-        elif args and args[0] not in (*self.commands, "--help"):
+        elif args and args[0] not in (*self.commands, "--help", "-h"):
             args = ["trigger", *args]
         return super().parse_args(ctx, args)
 
@@ -46,9 +46,14 @@ _COLOURS = {"refused": "red", "dropped": "red", "migrated": "yellow", "new": "cy
 
 
 @app.command()
-def show(path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")]) -> None:
+def show(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A checkpoint or savepoint.")], as_json: AsJson = False
+) -> None:
     """Show what a checkpoint or savepoint holds."""
     snapshot = _read(path)
+    if as_json:
+        show_json({**dict(_head(snapshot)), "operators": [_operator_json(each) for each in snapshot.operators]})
+        return
     out = console()
     for name, value in _head(snapshot):
         out.print(f"{name:<9}[bold]{plain(value)}[/bold]" if name == "job" else f"{name:<9}{plain(value)}")
@@ -71,12 +76,16 @@ def diff(
     pyflink: program.PyFlink = False,
     allow_non_restored: program.AllowNonRestored = False,
     define: program.Definitions = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what would happen to the state if a program went on from it. The program runs up to its execute(), no job
     is started, and the exit code is 0 if it would start. Options come before PATH."""
     options = program.job_options(define or [], parallelism)
     snapshot = _read(path)
     comparison = _compare(snapshot, script, args or [], options, pyflink, allow_non_restored)
+    if as_json:
+        show_json(_comparison_json(comparison))
+        raise typer.Exit(1 if comparison.refusals else 0)
     _show(comparison)
     for warning in comparison.warnings:
         say(f"warning: {warning}", err=True)
@@ -121,6 +130,44 @@ def _show(comparison: Comparison) -> None:
     out = console()
     out.print(f"[bold]{plain(repr(comparison.snapshot))}[/bold] and '{plain(comparison.plan.job_name)}':")
     out.print(shown)
+
+
+def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+    operators = [
+        {
+            "name": operator.name,
+            "uid": operator.uid,
+            "generated_uid": operator.generated,
+            "fate": operator.fate.value,
+            "notes": list(operator.notes),
+            "states": [
+                {"name": state.name, "fate": state.fate.value, "note": state.note, "refusal": state.refusal or None}
+                for state in operator.states
+            ],
+        }
+        for operator in comparison.operators
+    ]
+    refusals = comparison.refusals
+    return {"starts": not refusals, "operators": operators, "warnings": comparison.warnings, "refusals": refusals}
+
+
+def _operator_json(operator: OperatorSnapshot) -> dict[str, Any]:
+    states = [
+        {"state": state.strip(), "entries": _digits(entries), "bytes": _digits(sizes)}
+        for _, _, _, state, entries, sizes in _operator_rows(operator)
+        if state
+    ]
+    about = {"name": operator.name, "uid": operator.uid, "generated_uid": operator.generated_uid}
+    return {
+        **about,
+        "parallelism": operator.parallelism,
+        "max_parallelism": operator.max_parallelism,
+        "states": states,
+    }
+
+
+def _digits(text: str) -> int | None:
+    return int(text.replace(",", "")) if text else None
 
 
 # -- what a snapshot holds

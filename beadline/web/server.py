@@ -7,6 +7,7 @@ savepoint is.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,9 +57,9 @@ def serve_history(directory: str | None, host: str, port: int, ready: Callable[[
         raise ValueError(f"the history has no token, so it is served on the loopback interface only, not on {host}")
     app = history_app(archive_of(settings), settings.host)
     config = _config(app, Rules.of(None, settings.host), host=settings.host, port=port)
-    socket = config.bind_socket()
-    ready(f"http://{settings.host}:{socket.getsockname()[1]}")
-    uvicorn.Server(config).run(sockets=[socket])
+    with socket.create_server((settings.host, port), backlog=BACKLOG) as listening:
+        ready(f"http://{settings.host}:{listening.getsockname()[1]}")
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def history_app(archive: Archive, host: str = "127.0.0.1", static: Path = STATIC) -> App:

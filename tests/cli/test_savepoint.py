@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,19 @@ PROGRAM = """
         print("handled", error)
     print("behind execute")
 """
+
+
+def test_both_commands_answer_in_json(beadline, savepoint, write):
+    write("job.py", program(uid="other"))
+
+    shown = json.loads(beadline("savepoint", "show", str(savepoint), "--json").stdout)
+    compared = beadline("savepoint", "diff", "--json", str(savepoint), "job.py")
+
+    assert {operator["uid"] for operator in shown["operators"]} >= {"count"}
+    assert any(state["bytes"] for operator in shown["operators"] for state in operator["states"])
+    answer = json.loads(compared.stdout)
+    assert (compared.returncode, answer["starts"], len(answer["refusals"])) == (1, False, 1)
+    assert {operator["uid"]: operator["fate"] for operator in answer["operators"]}["count"] == "dropped"
 
 
 def program(uid: str = "count", key: str = "Types.STRING()", package: str = "beadline") -> str:
