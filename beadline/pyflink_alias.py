@@ -129,6 +129,11 @@ class _AliasLoader(Loader):
         sys.modules[name] = importlib.import_module(_REAL + name.removeprefix(_ALIAS))
 
 
+def reason_against(part: str) -> str:
+    """Why a part of PyFlink is not here."""
+    return _REASONS[part]
+
+
 def _sentence(name: str) -> str:
     below = name.partition(".")[2]
     while below:

@@ -99,10 +99,9 @@ class TestWhatBeadlineLacks:
         ("statement", "message"),
         [
             (
-                "from pyflink.table import EnvironmentSettings",
-                "pyflink.table.EnvironmentSettings is not supported by Beadline: it runs DataStream programs",
+                "from pyflink.table import Nonsense",
+                "pyflink.table.Nonsense is not supported by Beadline: it runs DataS",
             ),
-            ("from pyflink.table import StreamTableEnvironment", "pyflink.table.StreamTableEnvironment is not supp"),
             ("import pyflink.table.expressions", "pyflink.table.expressions is not supported by Beadline: it runs Da"),
             ("from pyflink.table.udf import udf", "pyflink.table.udf is not supported by Beadline: it runs DataSt"),
             (
@@ -151,6 +150,30 @@ class TestWhatBeadlineLacks:
 
         assert DataTypes is beadline.table.DataTypes
         assert isinstance(DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT())]), RowType)
+
+    @pytest.mark.parametrize(
+        ("use", "what"),
+        [
+            ("StreamTableEnvironment.create(None)", "pyflink.table.StreamTableEnvironment.create"),
+            ("EnvironmentSettings.in_streaming_mode()", "pyflink.table.EnvironmentSettings.in_streaming_mode"),
+            ("Schema()", "pyflink.table.Schema()"),
+            ("class Mine(ScalarFunction): pass", "pyflink.table.ScalarFunction as the base of Mine"),
+        ],
+    )
+    def test_of_the_table_api_can_be_imported_and_not_used(self, use, what):
+        names = "StreamTableEnvironment, EnvironmentSettings, Schema, ScalarFunction"
+        program = f"from pyflink.table import {names}\ndef job(t: Schema): pass\n\n{use}\n"
+        with pytest.raises(UnsupportedFeatureError) as caught:
+            exec(compile(program, "orders.py", "exec"), {})
+        text = str(caught.value)
+        assert text.startswith(f"{what} is not supported by Beadline: it runs DataStream programs")
+        assert text.endswith("(orders.py, line 4).")
+
+    def test_of_the_table_api_can_be_mentioned_by_what_is_pickled(self):
+        from pyflink.table import Schema
+
+        assert b"pyflink" not in pickle.dumps(Schema)
+        assert pickle.loads(pickle.dumps(Schema)) is Schema
 
     def test_leaves_nothing_behind(self):
         with pytest.raises(ModuleNotFoundError):
