@@ -167,7 +167,7 @@ def largest(
 @app.command()
 def sql(
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="A query of DuckDB's SQL, over tables such as 'uid.state'.")
+        str, typer.Argument(metavar="QUERY", help="A query of DuckDB's SQL, over tables such as uid.state.")
     ],
     where: Annotated[
         str,

@@ -141,7 +141,7 @@ def _directory_told() -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        if _NO_DIRECTORY not in str(error):
+        if f"[{_NO_DIRECTORY}] is not set" not in str(error):  # others name the option too
             raise
         raise CommandError(
             f"a savepoint needs a directory: name one in the command, or start the job with -D {_NO_DIRECTORY}=DIR"

@@ -155,6 +155,14 @@ class CheckpointConfig(WithoutJava):
     def is_force_unaligned_checkpoints(self) -> bool:
         return self._configuration.get_boolean(_UNALIGNED_FORCED, False)
 
+    def get_checkpoint_id_of_ignored_in_flight_data(self) -> int:
+        """The checkpoint that is restored without the records that were in flight; -1, the default, for none."""
+        return self._configuration.get_integer(Key.IGNORED_IN_FLIGHT, -1)
+
+    def set_checkpoint_id_of_ignored_in_flight_data(self, checkpoint_id: int) -> CheckpointConfig:
+        """Restores that checkpoint, if it is unaligned, without the records that were in flight; they are lost."""
+        return self._set(Key.IGNORED_IN_FLIGHT, options.at_least(-1, checkpoint_id, "The id of the checkpoint"))
+
     # --- where --------------------------------------------------------------------------------------------------------
 
     def set_checkpoint_storage(self, storage: str | CheckpointStorage) -> CheckpointConfig:

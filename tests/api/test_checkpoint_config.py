@@ -233,3 +233,14 @@ class TestStorage:
     def test_a_java_storage_is_refused(self) -> None:
         with pytest.raises(UnsupportedFeatureError, match="FileSystemCheckpointStorage"):
             CustomCheckpointStorage(object())
+
+
+def test_the_checkpoint_whose_in_flight_data_is_ignored() -> None:
+    config = CheckpointConfig(Configuration())
+    assert config.get_checkpoint_id_of_ignored_in_flight_data() == -1
+
+    config.set_checkpoint_id_of_ignored_in_flight_data(7)
+
+    assert config.get_checkpoint_id_of_ignored_in_flight_data() == 7
+    with pytest.raises(ConfigurationError, match="id of the checkpoint"):
+        config.set_checkpoint_id_of_ignored_in_flight_data(-2)

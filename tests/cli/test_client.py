@@ -11,6 +11,7 @@ import pytest
 
 from beadline.cli.client import Driver, RefusedError, RunningJob, UnreachableError
 from beadline.cli.output import CommandError
+from beadline.cli.triggering import take_savepoint
 
 
 class Server(ThreadingHTTPServer):
@@ -64,6 +65,26 @@ def test_a_savepoint_is_asked_for_with_the_token_and_waited_for(server: Server) 
     what, token, body = server.asked[0]
     assert (what, token) == ("POST /jobs/ab/savepoints", "Bearer secret")
     assert json.loads(body) == {"target-directory": "/data", "cancel-job": False, "formatType": "CANONICAL"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (
+            "Config key [execution.checkpointing.savepoint-dir] is not set. Property [x] must be provided.",
+            "a savepoint needs a directory",
+        ),
+        (
+            "directories must lie in those that are configured with execution.checkpointing.savepoint-dir",
+            "directories must lie in",
+        ),
+    ],
+)
+def test_only_a_directory_that_is_missing_is_asked_for(server: Server, answer: str, told: str) -> None:
+    server.answers["POST /jobs/ab/savepoints"] = [(400, json.dumps({"errors": [answer]}).encode())]
+
+    with pytest.raises(CommandError, match=told):
+        take_savepoint(RunningJob(driver(server), "ab", "job"), "/named", "canonical")
 
 
 def test_why_it_failed(server: Server) -> None:

@@ -192,3 +192,11 @@ def test_looking_leaves_no_view_open(state: Callable[..., Result], places: Place
     (master,) = [job for job in life.jobs if job.job_id.startswith(places["id"])]
     assert master.running is not None
     assert master.running.views.files() == frozenset()
+
+
+def test_the_manual_writes_tables_as_sql_takes_them(state: Callable[..., Result]) -> None:
+    """In single quotes a name is a file for DuckDB."""
+    manual = (Path(__file__).parents[2] / "docs" / "state.md").read_text(encoding="utf-8")
+    assert "from baskets.total" in manual
+    assert "from '" not in manual
+    assert "'uid.state'" not in state("sql", "--help").output

@@ -180,7 +180,7 @@ OPTIONS: tuple[Option, ...] = (
     *_group(
         "beadline.",
         ("engine", "spark | resident | local", "spark", "What runs the tasks (--engine)."),
-        ("job-id", "32 hexadecimal digits", None, "Id of the job.", "a new one"),
+        ("job-id", "up to 64 letters, digits, - and _", None, "Id of the job.", "32 new hexadecimal digits"),
         ("rest.enabled", BOOLEAN, "true", "Whether the job can be asked at all."),
         ("rest.token", "none | text", None, "What changing calls must show; none for nothing.", "a new one"),
         ("rest.read-token", BOOLEAN, "false", "Whether reading needs the token too, also on this machine."),
