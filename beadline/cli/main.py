@@ -83,6 +83,20 @@ def run(
         str | None,
         typer.Option("-py", "--python", metavar="SCRIPT", help="The program, as Flink's command names it."),
     ] = None,
+    python_files: Annotated[
+        str | None,
+        typer.Option("-pyfs", "--pyFiles", metavar="PATHS", help="python.files: modules for the program, by commas."),
+    ] = None,
+    python_requirements: Annotated[
+        str | None,
+        typer.Option(
+            "-pyreq", "--pyRequirements", metavar="FILE[#DIR]", help="python.requirements: packages to install."
+        ),
+    ] = None,
+    python_archives: Annotated[
+        str | None,
+        typer.Option("-pyarch", "--pyArchives", metavar="PATHS", help="python.archives: archives for the workers."),
+    ] = None,
     detached: Annotated[
         bool,
         typer.Option("-d", "--detached", help="Start it as a process of its own, and return when its job runs."),
@@ -134,7 +148,12 @@ def run(
     words = [word for word in (python, script) if word is not None] + (args or [])
     if not words:
         raise typer.BadParameter("name the program to run: beadline run [OPTIONS] SCRIPT [ARGS]")
-    options = program.job_options(define or [], parallelism)
+    dependencies = {
+        "python.files": python_files,
+        "python.requirements": python_requirements,
+        "python.archives": python_archives,
+    }
+    options = program.job_options(define or [], parallelism, dependencies)
     if savepoint is not None:
         options["execution.state-recovery.path"] = savepoint
     if allow_non_restored:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -85,6 +85,7 @@ def run_program(
     try:
         if pyflink:
             pyflink_alias.install()
+        _find_python_files(options)
         run_script(script, args)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
@@ -97,8 +98,19 @@ def run_program(
         raise typer.Exit(1) from None
 
 
-def job_options(definitions: Sequence[str], parallelism: int | None) -> dict[str, str]:
-    """The options that ``-D`` and ``-p`` set."""
+def _find_python_files(options: Mapping[str, str]) -> None:
+    """Let the program import its ``python.files`` from its first line on, as with Flink; jobs ship them later."""
+    for name in options.get("python.files", "").split(","):
+        path = Path(name.strip()).absolute()
+        place = str(path.parent if path.suffix == ".py" else path)
+        if name.strip() and path.exists() and place not in sys.path:
+            sys.path.append(place)
+
+
+def job_options(
+    definitions: Sequence[str], parallelism: int | None, others: Mapping[str, str | None] | None = None
+) -> dict[str, str]:
+    """The options that ``-D`` and ``-p`` set, and others that have a switch of their own."""
     from beadline.common.outer_options import PARALLELISM_KEY
 
     options: dict[str, str] = {}
@@ -111,6 +123,9 @@ def job_options(definitions: Sequence[str], parallelism: int | None) -> dict[str
         raise typer.BadParameter(
             f"-p {parallelism} and -D {PARALLELISM_KEY}={options[PARALLELISM_KEY]} disagree: give one of them."
         )
+    for key, other in (others or {}).items():
+        if other is not None and options.setdefault(key, other) != other:
+            raise typer.BadParameter(f"{key} is given twice, as {other} and with -D as {options[key]}: give one.")
     return options
 
 

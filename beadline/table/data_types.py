@@ -25,6 +25,12 @@ class DataType:
         """The same type with null."""
         return self._with_nullable(True)
 
+    def bridged_to(self, conversion_cls: str) -> DataType:
+        """The same type: the class of Java that PyFlink's JVM would hold values in has no meaning here."""
+        if not isinstance(conversion_cls, str):
+            raise TypeMismatchError(f"bridged_to() takes the name of a class, got {conversion_cls!r}")
+        return self
+
     def _with_nullable(self, nullable: bool) -> DataType:
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__, _nullable=nullable)

@@ -149,6 +149,7 @@ class TestWhatBeadlineLacks:
         import beadline.table
 
         assert DataTypes is beadline.table.DataTypes
+        assert DataTypes.TIMESTAMP(3).bridged_to("java.sql.Timestamp") == DataTypes.TIMESTAMP(3)
         assert isinstance(DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT())]), RowType)
 
     @pytest.mark.parametrize(
