@@ -67,7 +67,12 @@ def test_a_value_that_is_not_listed_is_refused_with_those_that_are(option: Optio
 
     def read() -> None:
         runtime_mode(configuration)
-        for key in ("pipeline.operator-chaining.enabled", "pipeline.auto-generate-uids", "beadline.types.lenient"):
+        for key in (
+            "pipeline.operator-chaining.enabled",
+            "pipeline.auto-generate-uids",
+            "beadline.types.lenient",
+            "beadline.types.strict",
+        ):
             configuration.get_boolean(key, True)  # as the environment does
         job_settings(configuration, batch=False)
 
