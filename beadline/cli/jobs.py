@@ -320,7 +320,8 @@ def stop(
     as_json: AsJson = False,
     yarn: Yarn = None,
 ) -> None:
-    """Stop a job with a savepoint: its output so far is committed. Don't drain a job that is to go on later."""
+    """Stop a job with a savepoint: its output so far is committed, but for files that are not complete yet: the
+    savepoint has them. Don't drain a job that is to go on later."""
     from beadline.cli.triggering import absolute, stop_with_savepoint
 
     with problems_told("The job goes on with stopping."):

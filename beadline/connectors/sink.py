@@ -194,6 +194,10 @@ class StagedSink(ABC):
     needs_checkpoints = False
     settings = SinkSettings()
 
+    def without_checkpoints(self) -> str:
+        """What the user should know of output that is seen late in a job that never ends and takes no checkpoints."""
+        return ""
+
     def prepare(
         self, run: str, epoch: int = 0, folder: str = "", driver: str = "", former: Sequence[Former] = ()
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from beadline.state.backend_settings import BackendSettings
 Clock = Callable[[], int]
 
 _stops = False
+
+_LOG = logging.getLogger("beadline")
 
 
 @dataclass
@@ -117,6 +120,14 @@ class Job:
                     f"sink '{node.name}' is to deliver EXACTLY_ONCE, which it does with checkpoints, and this job "
                     "never ends and takes none. Turn them on: env.enable_checkpointing(10_000), or "
                     f"{Key.INTERVAL}: 10 s. Or choose DeliveryGuarantee.AT_LEAST_ONCE"
+                )
+            if isinstance(node.spec, SinkSpec) and (told := node.spec.sink.without_checkpoints()):
+                _LOG.warning(
+                    "sink '%s' publishes with checkpoints, and this job never ends and takes none: %s. Turn them on: "
+                    "env.enable_checkpointing(10_000), or %s: 10 s",
+                    node.name,
+                    told,
+                    Key.INTERVAL,
                 )
 
 

@@ -22,6 +22,7 @@ __all__ = ["Compaction", "FileSinkBase", "RollingPolicy", "RowFileSink"]
 class FileSinkBase(StagedSink):
     """What sinks to files share, however they encode records."""
 
+    silent_without_checkpoints = True
     base_path: str
     bucket_of: Callable[[Any, int], str]
     policy: RollingPolicy
@@ -40,6 +41,11 @@ class FileSinkBase(StagedSink):
         check_base(self.base_path)
         self.base_path = _absolute(self.base_path)
         place_of(self.names).prepare()
+
+    def without_checkpoints(self) -> str:
+        if self.policy.on_checkpoint:
+            return "no file will be seen while it runs"
+        return "a file will be seen only when its rolling policy closes it, by size or by time"
 
     @property
     def names(self) -> Names:
