@@ -50,17 +50,40 @@ def own_state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         yield folder
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The session that Beadline makes by itself; every environment finds it as the active one."""
-    from beadline.master.spark.session import find_session
-    from tests.sessions import DAEMON
+class _Session:
+    """The one Spark session of this process."""
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf spark.python.daemon.module={DAEMON} pyspark-shell")
-        session = find_session(spare_slots=True)
-    yield session
-    session.stop()
+    session: SparkSession | None = None
+    has_spare_slots = False
+
+    @classmethod
+    def get(cls, spare_slots: bool) -> SparkSession:
+        from beadline.master.spark.session import find_session
+        from tests.sessions import DAEMON
+
+        if cls.session is None or cls.has_spare_slots != spare_slots:
+            cls.stop()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf spark.python.daemon.module={DAEMON} pyspark-shell")
+                cls.session, cls.has_spare_slots = find_session(spare_slots=spare_slots), spare_slots
+        return cls.session
+
+    @classmethod
+    def stop(cls) -> None:
+        if cls.session is not None:
+            cls.session.stop()
+            cls.session = None
+
+
+@pytest.fixture(scope="module")
+def spark(request: pytest.FixtureRequest) -> SparkSession:
+    """The session that Beadline makes by itself; every environment finds it as the active one. A module with
+    ``SPARE_SLOTS = True`` gets the one that Beadline makes for resident workers."""
+    return _Session.get(getattr(request.module, "SPARE_SLOTS", False))
+
+
+def pytest_sessionfinish() -> None:
+    _Session.stop()
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,7 @@ from tests.engine.jobs import (
     same,
 )
 
+SPARE_SLOTS = True
 pytestmark = [pytest.mark.spark]
 
 STEPS = 6

@@ -15,6 +15,7 @@ from beadline.master.reporting.news import StepReport
 from tests.engine.jobs import Count, Outcome, counts, environment, keyed, run
 from tests.engine.tampering import TAMPERINGS, tamper
 
+SPARE_SLOTS = True
 pytestmark = [pytest.mark.spark]
 
 # One channel, and three chunks in it a step.

@@ -13,6 +13,7 @@ from beadline.master.spark.engine import SparkEngine
 from beadline.master.spark.shipping import ship_modules
 from tests.engine.jobs import STEP, Count, Gather, environment, gathered, keyed, run
 
+SPARE_SLOTS = True
 pytestmark = [pytest.mark.spark]
 
 RECORDS = 8 * STEP

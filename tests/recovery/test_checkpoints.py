@@ -8,7 +8,7 @@ import pickle
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,27 +38,30 @@ ONCE = {"restart-strategy.type": "none"}
 UNALIGNED = {"execution.checkpointing.unaligned.enabled": "true"}
 
 
-# -- bad checkpoints: all of these resume a copy of the same cancelled job
+# -- bad checkpoints: all of these resume the same cancelled job
 
 
 @pytest.fixture(scope="module")
-def cancelled(tmp_path_factory: pytest.TempPathFactory, local_engine: None) -> Iterator[Path]:
-    """What a cancelled job leaves: the retained checkpoints and the output so far. Its own folder is gone."""
+def cancelled(tmp_path_factory: pytest.TempPathFactory, local_engine: None) -> Path:
+    """What a cancelled job leaves: the retained checkpoints and the output so far. Next to it is a copy."""
     folder = tmp_path_factory.mktemp("cancelled")
     (folder / "place").mkdir()
     job = Running(folder / "place", RECORDS, IN_FILES, pace=0.005)
     job.wait_for_checkpoints(RETAINED + 1)
     job.cancel()
     assert job.status.name == "CANCELED"
-    return (folder / "place").rename(folder / "backup")
+    shutil.copytree(folder / "place", folder / "copy")
+    return folder / "place"
 
 
 @pytest.fixture
-def place(cancelled: Path) -> Iterator[Path]:
-    """The folder of that job, as it left it."""
-    folder = cancelled.with_name("place")
-    yield Path(shutil.copytree(cancelled, folder))
-    shutil.rmtree(folder)
+def place(cancelled: Path) -> Path:
+    """The folder of that job, as it left it. A job's folder stays the same one: in a copy another job would go on."""
+    (job_folder,) = (cancelled / "checkpoints").iterdir()
+    for path in [*cancelled.iterdir(), *job_folder.iterdir()]:
+        if path != job_folder.parent:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return Path(shutil.copytree(cancelled.with_name("copy"), cancelled, dirs_exist_ok=True))
 
 
 def read(folder: Path) -> Snapshot:

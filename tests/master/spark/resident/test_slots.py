@@ -11,6 +11,7 @@ from beadline.errors import EnvironmentSetupError
 from beadline.master.spark.resident.engine import ResidentEngine, check_settings
 from beadline.master.spark.resident.slots import Slots
 
+SPARE_SLOTS = True
 pytestmark = pytest.mark.spark
 
 
