@@ -254,7 +254,8 @@ def test_a_chosen_id_names_the_job_and_its_folder(tmp_path: Path) -> None:
         result = client.get_job_execution_result().result()
         assert str(result.get_job_id()) == "orders-eu"
         left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-        assert left == [f"orders-eu/{name}" for name in ("ended", f"fence-{epoch}", f"lease-{epoch}")]
+        names = f"driver-{epoch}", "ended", f"fence-{epoch}", f"lease-{epoch}"
+        assert left == [f"orders-eu/{name}" for name in names]
     with pytest.raises(JobFinishedError, match=r"job 'orders' \(orders-eu\) finished at 20"):
         started(tmp_path, **{"execution.state-recovery.path": "latest"})
 

@@ -182,7 +182,10 @@ def test_execute_async_status_and_cancel(tmp_path: Path) -> None:
     stream = env.from_source(builder.monitor_continuously(Duration.of_millis(100)).build(), NO_WATERMARKS, "folder")
     stream.map(lambda v: v).filter(lambda v: False).print()
     client = env.execute_async("never ends")
-    assert client.get_job_status().result() is JobStatus.RUNNING
+    deadline = time.monotonic() + 60
+    while (status := client.get_job_status().result()) is JobStatus.CREATED and time.monotonic() < deadline:
+        time.sleep(0.02)  # it runs when it is known where its source begins
+    assert status is JobStatus.RUNNING
     client.cancel().result()
     assert client.get_job_status().result() is JobStatus.CANCELED
     with pytest.raises(JobExecutionError, match="cancelled"):

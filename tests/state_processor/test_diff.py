@@ -194,7 +194,7 @@ def test_a_merge_between_the_two_changes_nothing(tmp_path: Path) -> None:
     assert handle is not None
     _, second, _ = handle.segments
     data = encode_segment({"count": TableChanges("value", False, {**base, "k1": 10})}, 128)
-    whole = SegmentFiles(str(tmp_path)).store("whole.run", data, second.version, 1000)
+    whole = SegmentFiles(str(tmp_path)).store(f"{0:032x}.run", data, second.version, 1000)
     changed = handle.replacing(0, 2, whole)
     merged = replace(merged, operators=(replace(operator, keyed=(changed,)),))
     found = reader(keep(merged, tmp_path / "chk-3"))

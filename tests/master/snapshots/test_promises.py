@@ -14,7 +14,7 @@ from beadline.connectors.files.renaming import RenamedFiles
 from beadline.errors import BeadlineError, JobExecutionError
 from tests.connectors.transactions.ledger import Ledger, visible
 from tests.master.snapshots.ledger_jobs import into_ledger
-from tests.master.snapshots.local_jobs import LocalJob, consume, rows, rows_in, staged_files
+from tests.master.snapshots.local_jobs import LocalJob, consume, file_sink, rows, rows_in, staged_files
 from tests.master.snapshots.troubles import Gate, fails, until
 
 
@@ -71,11 +71,11 @@ def test_a_file_that_a_savepoint_names_outlives_a_driver_that_goes_on_from_elsew
         assert rows_in(tmp_path / "out") == rows(6)
         assert len(staged_files(tmp_path / "out")) == 2, "the file, and the list that names it"
     consume(tmp_path / "out")
-    forked = LocalJob(tmp_path / "fork", given=6, restore_path=str(savepoint))
+    forked = LocalJob(tmp_path / "fork", given=6, restore_path=str(savepoint), sinks=[file_sink(tmp_path / "out")])
     forked.step()
     assert rows_in(tmp_path / "out") == rows(6, 3)
     assert forked.finish() is End.FINISHED
-    assert rows_in(tmp_path / "fork" / "out") == rows(9, 6)
+    assert rows_in(tmp_path / "out") == rows(9, 3)
     for each in (taker, job):
         each.cancel()
 
@@ -160,7 +160,7 @@ def test_what_a_savepoint_names_is_in_nobodys_way(tmp_path: Path, monkeypatch: p
     job.sealed()
     job.checkpoint()
     assert rows_in(job.out) == rows(9)
-    forked = LocalJob(tmp_path / "fork", given=6, restore_path=str(savepoint))
+    forked = LocalJob(tmp_path / "fork", given=6, restore_path=str(savepoint), sinks=[file_sink(job.out)])
     assert forked.finish() is End.FINISHED
     assert rows_in(job.out) == sorted(rows(9) + rows(6, 3)), "both jobs go on, and have read these"
     job.cancel()

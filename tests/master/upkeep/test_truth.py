@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from beadline.state.store import open_store
 from tests.graph.programs import Program, by, same
 
 GROUPS = 16
+WATERMARK = pickle.dumps(4711)
 
 
 def make_plan(
@@ -138,7 +140,7 @@ def test_a_truth_comes_back_as_it_was(tmp_path: Path) -> None:
     counts.step({"k3": None, "k4": 44})
     truth, node = counts.truth, counts.node.id
     acks = [
-        SubtaskAck(node, 0, local=b"watermark", next_timer=99, keys=7),
+        SubtaskAck(node, 0, local=WATERMARK, next_timer=99, keys=7),
         SubtaskAck(node, 1, keys=3),
         SubtaskAck(node_of(counts.plan, "numbers"), 0, records_in=12),
     ]
@@ -152,7 +154,7 @@ def test_a_truth_comes_back_as_it_was(tmp_path: Path) -> None:
     for subtask in range(2):
         before, after = (t.input_of(counts.node, subtask) for t in (truth, again.truth))
         assert before == after
-    assert again.truth.input_of(counts.node, 0).local == b"watermark"
+    assert again.truth.input_of(counts.node, 0).local == WATERMARK
     assert again.snapshot(tmp_path) == counts.snapshot(tmp_path)
     again.check()
 
@@ -209,10 +211,10 @@ def test_small_state_stays_only_in_the_same_graph(tmp_path: Path) -> None:
     """Watermarks belong to channels."""
     counts = Counts(make_plan(2), tmp_path)
     node = counts.node
-    counts.truth.seal(1, [SubtaskAck(node.id, i, local=b"%d" % i, next_timer=50 + i) for i in range(2)], {})
+    counts.truth.seal(1, [SubtaskAck(node.id, i, local=pickle.dumps(i), next_timer=50 + i) for i in range(2)], {})
     snapshot = counts.snapshot(tmp_path)
     same_again = restored(snapshot, make_plan(2), tmp_path)
-    assert [same_again.input_of(node, i).local for i in range(2)] == [b"0", b"1"]
+    assert [same_again.input_of(node, i).local for i in range(2)] == [pickle.dumps(0), pickle.dumps(1)]
     for plan in (make_plan(2, more=True), make_plan(1)):
         other = restored(snapshot, plan, tmp_path)
         mine = plan.nodes[node_of(plan, "sums")]
