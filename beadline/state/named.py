@@ -12,6 +12,7 @@ from __future__ import annotations
 import copyreg
 import dataclasses
 from collections.abc import Callable
+from enum import Enum, Flag
 from functools import lru_cache
 from operator import attrgetter, methodcaller
 from typing import Any
@@ -42,9 +43,20 @@ class Reducers(dict[type, Reducer]):
             raise KeyError(cls)  # a class with a metaclass: the pickler refers to it by name
         if len(self) > 1000:
             self.clear()  # notebooks make new classes with every run
-        reducer = copyreg.dispatch_table.get(cls) or reducer_of(cls) or _reducer(cls) or _DEFAULT
+        own = copyreg.dispatch_table.get(cls) or reducer_of(cls) or _reducer(cls)
+        reducer = own or (_by_value if _is_plain_enumeration(cls) else _DEFAULT)
         self[cls] = reducer
         return reducer
+
+
+def _is_plain_enumeration(cls: type) -> bool:
+    """Whether members of an enumeration are pickled as Python does it."""
+    return issubclass(cls, Enum) and cls.__reduce_ex__ in (Enum.__reduce_ex__, Flag.__reduce_ex__)
+
+
+def _by_value(member: Any) -> Any:
+    """Early releases of Python 3.11 pickle a call of ``getattr``, which no snapshot may have."""
+    return member.__class__, (member.value,)
 
 
 def _reducer(cls: type) -> Reducer | None:

@@ -58,7 +58,8 @@ class Stored:
     def unpack(self, folder: Path) -> Path:
         """Everything as it was when the job ended, in another folder; gives the path of the snapshot."""
         with tarfile.open(self.archive) as files:
-            files.extractall(folder, filter="data")
+            # Early releases of Python 3.11 know no filters; the archive is the project's own.
+            files.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         (folder / _NOTE).unlink()
         for name in ("out", "copied"):
             (folder / name).mkdir(exist_ok=True)
