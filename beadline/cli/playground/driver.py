@@ -97,8 +97,11 @@ class Driver:
             worker = self._family.get(pid)
             if worker is not None and worker.is_running():
                 _guard.watch(pid, alone=True)  # a frozen process heeds no other signal than SIGKILL
-                with contextlib.suppress(psutil.NoSuchProcess):
+                try:
                     worker.suspend()
+                except psutil.NoSuchProcess:
+                    _guard.forget(pid)
+                else:
                     frozen.append(pid)
         return frozen
 

@@ -140,7 +140,6 @@ class Story:
         step in progress that loses them. Spark may have other workers, and then no step is hit. What the playground
         proves are the counts, which must be right in either case.
         """
-        self._wait(lambda: self._progress.workers, "the next step")
         reruns = self._progress.reruns
         hit = any(self._kill_in_a_step() for _ in range(_KILLS))
         killed_at = time.monotonic()
